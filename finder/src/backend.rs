@@ -1,0 +1,198 @@
+//! The two traits of a backend. Both are object-safe: a program registers backends at run time and speaks to
+//! them through `dyn`. Dynamic dispatch happens once a batch, never a pixel.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::buffer::{FrameBuf, FrameOwner};
+use crate::clusters::Clusters;
+use crate::error::{Error, Result};
+use crate::frames::{Frames, Shape};
+use crate::params::Params;
+use crate::pedestal::Pedestal;
+
+/// What a backend says of itself on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The hardware it runs on, in words: `AVX-512, 2 threads`, `NVIDIA H200`.
+    pub device: String,
+    /// Among available backends the one with the highest value is the likely fastest.
+    pub preference: u32,
+}
+
+/// A way of running the finder: the CPU, a GPU, a simulation, a stranger's own.
+pub trait Backend: Send + Sync {
+    /// The name that a user types, lower case.
+    fn name(&self) -> &str;
+
+    /// One line for a list of backends.
+    fn summary(&self) -> &str;
+
+    /// Whether it can run on this machine.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the reason.
+    fn probe(&self) -> Result<Probe>;
+
+    /// A finder for frames of this shape.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Unsupported`] for parameters that this backend does not compute, or
+    /// what [`Params::validate`] says.
+    fn build(&self, shape: Shape, params: &Params) -> Result<Box<dyn Finder>>;
+}
+
+/// A submitted batch whose clusters have not been collected yet. Tickets count up from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What a finder has done since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Data frames judged.
+    pub frames: u64,
+    /// Clusters found.
+    pub clusters: u64,
+    /// Stored `i16` values that had to be cut to fit.
+    pub saturated: u64,
+    /// Pixels masked for one frame because they were lost, summed over frames.
+    pub lost_pixels: u64,
+    /// Batches done a second time because a result had too little room.
+    pub redone: u64,
+}
+
+/// A finder: a trained pedestal, and batches of frames that become batches of clusters.
+///
+/// The order of calls is train (any number of times), then submit and collect in turn. Results come in the
+/// order of submission, and clusters of a frame in raster order.
+///
+/// # Determinism
+/// What comes out depends on [`Params`], the darks and the frames alone, never on how frames are cut into
+/// batches, on threads, devices or timing (SPEC 5).
+pub trait Finder: Send {
+    /// The shape of a frame.
+    fn shape(&self) -> Shape;
+
+    /// The parameters it was built with.
+    fn params(&self) -> &Params;
+
+    /// Takes dark frames. The first [`Params::pedestal_samples`] train the pedestal, those after update it. Lost
+    /// pixels of a dark frame are not fed to it.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`]; [`Error::SlotsFull`] while batches are in flight.
+    fn train(&mut self, darks: Frames<'_>) -> Result<()>;
+
+    /// Ends training early with the dark frames seen so far (at least 2), or does nothing when it has ended.
+    ///
+    /// # Errors
+    /// [`Error::PedestalNotReady`] with fewer than 2 dark frames.
+    fn finish_training(&mut self) -> Result<()>;
+
+    /// With fixed noise, takes the noise of the pedestal as it is now.
+    fn refresh_noise(&mut self) -> Result<()>;
+
+    /// Batches that may be in flight at once.
+    fn slots(&self) -> usize;
+
+    /// The number of frames in a batch that suits this backend.
+    fn batch_frames(&self) -> usize;
+
+    /// A buffer for frames in the memory that suits this backend.
+    fn frame_buffer(&self, capacity: usize) -> Result<FrameBuf> {
+        Ok(FrameBuf::new(self.shape(), capacity))
+    }
+
+    /// Starts finding the clusters of a batch of at most [`Finder::max_batch_frames`] frames. The frames are no
+    /// longer needed when the call returns.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`], [`Error::PedestalNotReady`], [`Error::SlotsFull`].
+    fn submit(&mut self, frames: Frames<'_>) -> Result<Ticket>;
+
+    /// Starts finding the clusters of a batch that the finder may read until it is collected, so that no copy
+    /// is needed.
+    ///
+    /// # Errors
+    /// As [`Finder::submit`].
+    fn submit_shared(&mut self, frames: Arc<dyn FrameOwner>) -> Result<Ticket> {
+        self.submit(frames.frames())
+    }
+
+    /// The largest batch that [`Finder::submit`] takes.
+    fn max_batch_frames(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Waits for a batch, which must be the oldest in flight, and lends its clusters until the next call.
+    ///
+    /// # Errors
+    /// [`Error::WrongTicket`], [`Error::Overflow`], or whatever went wrong while the batch was worked on.
+    fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>>;
+
+    /// The pedestal of a lane as it is after every frame submitted so far.
+    ///
+    /// # Errors
+    /// [`Error::PedestalNotReady`] before training has ended, [`Error::Param`] for a lane that is not there.
+    fn pedestal(&mut self, lane: usize) -> Result<Pedestal>;
+
+    /// Starts a run from a saved pedestal: every lane gets it, training counts as ended, and the next frame is
+    /// frame 0 of the run.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`], or [`Error::Param`] when its precision is not that of [`Params`].
+    fn set_pedestal(&mut self, pedestal: &Pedestal) -> Result<()>;
+
+    /// What has been done so far.
+    fn statistics(&self) -> Statistics;
+
+    /// Finds the clusters of all frames and hands them to `each` batch by batch, in order. A batch is submitted
+    /// before the one before it is collected.
+    ///
+    /// # Errors
+    /// What [`Finder::submit`], [`Finder::collect`] or `each` say first. Batches before it have been handed out.
+    fn find(&mut self, frames: Frames<'_>, each: &mut dyn FnMut(Clusters<'_>) -> Result<()>) -> Result<()> {
+        let mut flight = VecDeque::new();
+        let mut outcome = Ok(());
+        let size = self.batch_frames().clamp(1, self.max_batch_frames());
+        for batch in frames.batches(size) {
+            if flight.len() == self.slots().max(1)
+                && let Some(ticket) = flight.pop_front()
+            {
+                outcome = self.collect(ticket).and_then(&mut *each);
+            }
+            match outcome.and_then(|()| self.submit(batch)) {
+                Ok(ticket) => {
+                    flight.push_back(ticket);
+                    outcome = Ok(());
+                }
+                Err(e) => {
+                    outcome = Err(e);
+                    break;
+                }
+            }
+        }
+        // Whatever is in flight is waited for, so that the finder can be used again; after an error nothing more
+        // is handed out.
+        for ticket in flight {
+            let done = self.collect(ticket);
+            if outcome.is_ok() {
+                outcome = done.and_then(&mut *each);
+            }
+        }
+        outcome
+    }
+}
+
+impl Error {
+    /// The error for frames of another shape than the finder's, or nothing.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`] when they differ.
+    pub fn check_shape(what: &str, expected: Shape, got: Shape) -> Result<()> {
+        if expected != got {
+            return Err(Error::ShapeMismatch { what: what.into(), expected, got });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! The vocabulary of scheidegg, the photon finder for charge-integrating X-ray pixel detectors.
+//!
+//! A leaf crate: no I/O, no threads, no SIMD, no GPU. Backends implement [`Backend`] and [`Finder`] with
+//! nothing but this crate; programs speak to them through it.
+//!
+//! ```text
+//! Frames --submit--> Ticket --collect--> Clusters (a borrowed view)
+//! ```
+//!
+//! What a finder computes is defined to the bit by the project's SPEC; the words here are its words.
+#![deny(missing_docs, unsafe_op_in_unsafe_fn)]
+#![forbid(unsafe_code)]
+
+mod backend;
+mod buffer;
+mod clusters;
+mod error;
+mod frames;
+mod mask;
+mod params;
+mod pedestal;
+mod sync;
+mod training;
+
+pub use backend::{Backend, Finder, Probe, Statistics, Ticket};
+pub use buffer::{FrameBuf, FrameOwner, PixelMemory};
+pub use clusters::{Cluster, Clusters, ClustersBuf, Corner, Eta, PayloadType, Record, Values, record_bytes};
+pub use error::{Error, Result};
+pub use frames::{Frames, LostPixels, Numbers, Shape};
+pub use mask::PixelMask;
+pub use params::{ClusterSize, Noise, Params, Payload, Precision, Ties, Update};
+pub use pedestal::{Pedestal, Plane, Trainer};
+pub use scheidegg_kernels::physics::Branch;
+pub use sync::{Engine, SyncFinder};
+pub use training::Training;

@@ -1,0 +1,165 @@
+//! SPEC 2 and 3, one pixel at a time.
+
+use crate::real::{Convert, Real};
+
+/// What the finder did with a pixel (SPEC 6). The discriminant is the code in a branch trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Branch {
+    /// A quiet pixel: it is fed back into the pedestal.
+    Update = 0,
+    /// Far below its pedestal: left alone.
+    Negative = 1,
+    /// Beside a photon that a brighter pixel stands for.
+    Shadow = 2,
+    /// The brightest pixel of a photon: its window is stored.
+    StorePeak = 3,
+    /// Beside charge that is significant only as a sum, a brighter pixel stands for it.
+    Shoulder = 4,
+    /// The brightest pixel of charge that is significant only as a sum: its window is stored.
+    StoreSum = 5,
+    /// Takes no part: masked for the run or lost in this frame.
+    Masked = 6,
+}
+
+impl Branch {
+    /// All branches in the order of their codes.
+    pub const ALL: [Branch; 7] = [
+        Branch::Update,
+        Branch::Negative,
+        Branch::Shadow,
+        Branch::StorePeak,
+        Branch::Shoulder,
+        Branch::StoreSum,
+        Branch::Masked,
+    ];
+
+    /// The branch of a code in a trace.
+    pub const fn from_code(code: u8) -> Option<Branch> {
+        if (code as usize) < Self::ALL.len() { Some(Self::ALL[code as usize]) } else { None }
+    }
+
+    /// Whether the window around the pixel is stored as a cluster.
+    #[inline(always)]
+    pub const fn is_stored(self) -> bool {
+        matches!(self, Branch::StorePeak | Branch::StoreSum)
+    }
+}
+
+/// The exact integer centre of a pixel: `round_half_even(s / n)`, clamped to a pixel's range (SPEC 2).
+#[inline]
+pub const fn offset(s: u64, n: u64) -> u16 {
+    let (q, r) = (s / n, s % n);
+    let twice = r as u128 * 2;
+    let up = twice > n as u128 || (twice == n as u128 && q % 2 == 1);
+    let x0 = q + up as u64;
+    if x0 > u16::MAX as u64 { u16::MAX } else { x0 as u16 }
+}
+
+/// The centred sums of a pixel in exact integers: `(s - n*x0, s2 - 2*x0*s + n*x0*x0)` (SPEC 2).
+#[inline]
+pub const fn centred(s: u64, s2: u64, n: u64, x0: u16) -> (i128, i128) {
+    let (s, s2, n, x0) = (s as i128, s2 as i128, n as i128, x0 as i128);
+    (s - n * x0, s2 - 2 * x0 * s + n * x0 * x0)
+}
+
+/// One pedestal update of a pixel with `y = x - x0` (SPEC 2).
+#[inline(always)]
+pub fn update<P: Real>(sum: P, sum2: P, y: P, inv_n: P) -> (P, P) {
+    (sum + (y - sum * inv_n), sum2 + (y * y - sum2 * inv_n))
+}
+
+/// The pedestal-subtracted value of a pixel, `d` (SPEC 3).
+#[inline(always)]
+pub fn corrected<P: Convert<C>, C: Real>(y: P, sum: P, inv_n: P) -> C {
+    (y - sum * inv_n).convert()
+}
+
+/// The variance of a pixel in `C`; never below 0 and, with a noise floor, never below its square `floor2`.
+#[inline(always)]
+pub fn variance<P: Convert<C>, C: Real>(sum: P, sum2: P, inv_n: P, floor2: C) -> C {
+    let m = sum * inv_n;
+    (sum2 * inv_n - m * m).larger(P::ZERO).convert().larger(floor2)
+}
+
+/// The constants of a decision, the same for every pixel of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<C> {
+    /// `n_sigma^2`.
+    pub n_sigma2: C,
+    /// `w*h`: the bar of test 3 in units of the pixel's own.
+    pub area: C,
+    /// `((h+1)/2)*((w+1)/2)`: the bar of test 2.
+    pub corner_area: C,
+    /// The square of the noise floor in ADU^2, 0 for none.
+    pub floor2: C,
+}
+
+impl<C: Real> Decision<C> {
+    /// The constants for a window of `w x h` pixels; every operation is done in `C`.
+    pub fn new(w: u32, h: u32, n_sigma: f64, noise_floor_adu: f64) -> Self {
+        let (s, f) = (C::from_f64(n_sigma), C::from_f64(noise_floor_adu));
+        Decision {
+            n_sigma2: s * s,
+            area: C::from_i32((w * h) as i32),
+            corner_area: C::from_i32((w.div_ceil(2) * h.div_ceil(2)) as i32),
+            floor2: f * f,
+        }
+    }
+
+    /// Whether `v` is above zero and its square above `bar`.
+    #[inline(always)]
+    pub fn significant(v: C, bar: C) -> bool {
+        v > C::ZERO && v * v > bar
+    }
+
+    /// The decision of SPEC 3 for one pixel.
+    ///
+    /// `d` its value, `thr2` its threshold squared, `max` and `sum` of its window, `corner` the largest corner
+    /// sum when test 2 is on, `top` whether the pixel passes the local-max gate.
+    #[inline(always)]
+    pub fn branch(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>, top: bool) -> Branch {
+        if d < C::ZERO && d * d > thr2 {
+            return Branch::Negative;
+        }
+        if Self::significant(max, thr2) {
+            return if top { Branch::StorePeak } else { Branch::Shadow };
+        }
+        let by_corner = match corner {
+            Some(q) => Self::significant(q, self.corner_area * thr2),
+            None => false,
+        };
+        if by_corner || Self::significant(sum, self.area * thr2) {
+            return if top { Branch::StoreSum } else { Branch::Shoulder };
+        }
+        Branch::Update
+    }
+}
+
+/// The value rounded half away from zero, as stored in an `i32` payload. Saturates at the ends of `i32`.
+#[inline(always)]
+pub fn round_half_away<C: Real>(d: C) -> i32 {
+    // Exact in f64: |d| has at most 53 bits and adding a half to what is below 2^52 keeps every bit that counts.
+    let v = d.to_f64();
+    let a = if v < 0.0 { -v } else { v };
+    if a >= 2_147_483_647.5 {
+        return if v < 0.0 { i32::MIN } else { i32::MAX };
+    }
+    let whole = a as i64;
+    let n = whole + ((a - whole as f64) >= 0.5) as i64;
+    (if v < 0.0 { -n } else { n }) as i32
+}
+
+/// The rounded value as an `i16` and whether it had to be cut to fit.
+#[inline(always)]
+pub fn round_to_i16<C: Real>(d: C) -> (i16, bool) {
+    let v = round_half_away(d);
+    let cut = if v > i16::MAX as i32 {
+        i16::MAX as i32
+    } else if v < i16::MIN as i32 {
+        i16::MIN as i32
+    } else {
+        v
+    };
+    (cut as i16, cut != v)
+}

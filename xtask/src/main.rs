@@ -1,0 +1,2 @@
+//! Empty yet.
+fn main() {}
