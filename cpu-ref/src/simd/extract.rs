@@ -167,11 +167,24 @@ unsafe fn values<C: Real>(
                     *saturated += u64::from(cut);
                     to.cast::<i16>().add(k).write_unaligned(v);
                 }
-                Payload::F16 => to.cast::<f16>().add(k).write_unaligned(f16::from_f64(d.to_f64())),
+                Payload::F16 => to.cast::<f16>().add(k).write_unaligned(nearest_f16(d.to_f64())),
                 Payload::F32 => to.cast::<f32>().add(k).write_unaligned(d.to_f64() as f32),
             }
         }
     }
+}
+
+/// The nearest `f16`, ties to even, in one rounding.
+///
+/// By way of `f32`, rounded to odd: what the first step drops is kept as an odd last bit, so that the second step
+/// sees on which side of a tie the value lies. (`f16::from_f64` may round twice.)
+fn nearest_f16(d: f64) -> f16 {
+    let near = d as f32;
+    if f64::from(near) == d {
+        return f16::from_f32(near);
+    }
+    let beyond = f64::from(near).abs() > d.abs();
+    f16::from_f32(f32::from_bits((near.to_bits() - u32::from(beyond)) | 1))
 }
 
 /// The branch codes of row `q`.

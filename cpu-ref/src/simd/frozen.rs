@@ -7,6 +7,9 @@
 //! Pixels outside the frame and masked pixels are zeros in the ring. That is exact: a zero can win a window only
 //! where no value is above zero, and there neither test 1 nor a sum test can succeed.
 
+// Counters reach several arrays at once, and unrolled loops are written as the loops they are.
+#![allow(clippy::needless_range_loop)]
+
 use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;

@@ -6,6 +6,9 @@
 //! at once, with the smaller and with the larger of `old` and `new` at every pixel to the left: where both agree,
 //! so does whatever lies between. The few pixels that stay open are judged one by one from left to right.
 
+// Counters reach several arrays at once, and unrolled loops are written as the loops they are.
+#![allow(clippy::needless_range_loop)]
+
 use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;
