@@ -114,6 +114,28 @@ impl Vector for F32x16 {
         }
     }
     #[inline(always)]
+    unsafe fn round4(from: *const f32, to: *mut i32) {
+        // SAFETY: as `store_rounded`, with 4 values.
+        unsafe {
+            let d = _mm_loadu_ps(from);
+            let whole = _mm_cvttps_epi32(d);
+            let rest = _mm_sub_ps(d, _mm_cvtepi32_ps(whole));
+            let away = _mm_cvttps_epi32(_mm_add_ps(rest, rest));
+            _mm_storeu_si128(to.cast(), _mm_add_epi32(whole, away));
+        }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const f32, to: *mut i32) {
+        // SAFETY: as `store_rounded`, with 8 values.
+        unsafe {
+            let d = _mm256_loadu_ps(from);
+            let whole = _mm256_cvttps_epi32(d);
+            let rest = _mm256_sub_ps(d, _mm256_cvtepi32_ps(whole));
+            let away = _mm256_cvttps_epi32(_mm256_add_ps(rest, rest));
+            _mm256_storeu_si256(to.cast(), _mm256_add_epi32(whole, away));
+        }
+    }
+    #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
@@ -215,6 +237,22 @@ impl Vector for F64x8 {
             let away = _mm512_cvttpd_epi32(_mm512_add_pd(rest, rest));
             _mm256_storeu_si256(at.cast(), _mm256_add_epi32(whole, away));
         }
+    }
+    #[inline(always)]
+    unsafe fn round4(from: *const f64, to: *mut i32) {
+        // SAFETY: as `store_rounded`, with 4 values.
+        unsafe {
+            let d = _mm256_loadu_pd(from);
+            let whole = _mm256_cvttpd_epi32(d);
+            let rest = _mm256_sub_pd(d, _mm256_cvtepi32_pd(whole));
+            let away = _mm256_cvttpd_epi32(_mm256_add_pd(rest, rest));
+            _mm_storeu_si128(to.cast(), _mm_add_epi32(whole, away));
+        }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const f64, to: *mut i32) {
+        // SAFETY: as `store_rounded`.
+        unsafe { Self::load(from).store_rounded(to) }
     }
     #[inline(always)]
     unsafe fn prefetch(at: *const u16) {

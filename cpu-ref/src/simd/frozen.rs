@@ -267,8 +267,8 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
                 };
                 // `max` is never below 0 here, so that its square alone tells.
                 let peak = max.mul(max).gt(thr2);
-                let total = F::V::and(sum[j].mul(sum[j]).gt(area.mul(thr2)), sum[j].gt(zero));
-                let mut fires = F::V::or(peak, total);
+                let total = zero.larger(sum[j]);
+                let mut fires = F::V::or(peak, total.mul(total).gt(area.mul(thr2)));
                 if H == 0 && job.test2 {
                     let corner = corners::<F, P, C>(pipe, &at[j..j + h], c);
                     fires = F::V::or(fires, corner.mul(corner).gt(corner_area.mul(thr2)));

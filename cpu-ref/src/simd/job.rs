@@ -16,6 +16,9 @@ pub(super) const SPILL: usize = 64;
 /// Rows that a frame is carried on at a time.
 pub(super) const STEP: usize = 8;
 
+/// Stored windows of a word of bits that are looked for before it is known how many there are.
+pub(super) const GUESS: usize = 3;
+
 /// Rows that are decided at once.
 pub(super) const PAIR: usize = 2;
 
@@ -136,6 +139,8 @@ pub(super) struct Pipe<C> {
     pub scratch_row: usize,
     /// State of masked pixels while a row is updated.
     pub saved: Vec<(usize, f64, f64)>,
+    /// Columns of a row's stored windows.
+    pub picks: Vec<u16>,
     /// The end of a row that is no whole number of vectors.
     pub tail: [u16; BLOCK],
     /// The frame's records.
@@ -200,6 +205,7 @@ impl<C: Real + Plain> Pipe<C> {
             scratch: Aligned::zeroed(if serial { SCRATCH_ROWS * scratch_row } else { 0 }),
             scratch_row,
             saved: Vec::with_capacity(cols * PAIR),
+            picks: vec![0; cols + GUESS],
             tail: [0; BLOCK],
             stage: Stage::default(),
         }

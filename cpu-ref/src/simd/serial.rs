@@ -209,8 +209,8 @@ where
             for b in 0..2 {
                 let max = max[b].larger(shared);
                 let peak = max.mul(max).gt(thr2);
-                let total = F::V::and(sum[b].mul(sum[b]).gt(bar), sum[b].gt(zero));
-                let mut fires = F::V::or(peak, total);
+                let total = zero.larger(sum[b]);
+                let mut fires = F::V::or(peak, total.mul(total).gt(bar));
                 if H == 0 && job.test2 {
                     let corner = corners::<F, P, C>(pipe, at, c, w, b);
                     fires = F::V::or(fires, corner.mul(corner).gt(corner_area.mul(thr2)));

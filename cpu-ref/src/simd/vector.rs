@@ -49,6 +49,10 @@ pub(super) trait Vector: Copy {
     unsafe fn pixels(x: *const u16, x0: *const u16) -> Self;
     /// Rounds half away from zero and stores. For values below 2^30 in magnitude.
     unsafe fn store_rounded(self, at: *mut i32);
+    /// Rounds 4 values half away from zero, as [`Vector::store_rounded`]; pointers are good for 4.
+    unsafe fn round4(from: *const Self::Elem, to: *mut i32);
+    /// The same for 8.
+    unsafe fn round8(from: *const Self::Elem, to: *mut i32);
     /// Asks for the cache line of an address a little ahead of its use.
     #[inline(always)]
     unsafe fn prefetch(_at: *const u16) {}
@@ -155,6 +159,16 @@ impl<V: Vector> Vector for Two<V> {
             self.0.store_rounded(at);
             self.1.store_rounded(at.add(V::LANES));
         }
+    }
+    #[inline(always)]
+    unsafe fn round4(from: *const V::Elem, to: *mut i32) {
+        // SAFETY: as the caller promises.
+        unsafe { V::round4(from, to) }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const V::Elem, to: *mut i32) {
+        // SAFETY: as the caller promises.
+        unsafe { V::round8(from, to) }
     }
     #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
