@@ -12,14 +12,14 @@ use crate::synth::{self, Detector, Rng};
 const SHAPE: Shape = Shape { rows: 17, cols: 23 };
 
 fn params() -> Params {
-    Params { trace: true, ..Params::new(ClusterSize { w: 3, h: 3 }) }
+    Params::new(ClusterSize { w: 3, h: 3 })
 }
 
 fn trained_with(name: &str, darks: usize, samples: u64, precision: Precision, seed: u64) -> Case {
     let mut detector = Detector::new(SHAPE, seed);
     let frames = detector.darks(darks);
     let data = detector.photons(10, 0.02);
-    let mut case = Case::new(name, SHAPE, Params { precision, ..params() }, frames, data);
+    let mut case = Case::new(name, SHAPE, Params { precision, trace: true, ..params() }, frames, data);
     case.params.pedestal_samples = samples;
     case
 }
@@ -63,6 +63,7 @@ pub(super) fn checks(seed: u64) -> Vec<Check> {
             }
             case.steps[0] = Step::Train(0..30, 4);
             agrees(b, &case, false)?;
+            case.params.trace = false;
             let got = case::run(b, &case, false)?;
             let untrained: Vec<usize> =
                 got.pedestals[0].untrained.as_ref().map_or(Vec::new(), |m| m.indices().collect());
@@ -100,6 +101,7 @@ fn saved(backend: &dyn Backend, seed: u64) -> Outcome {
     for noise in Noise::ALL {
         let mut whole = trained_with("saved pedestal", 30, 30, Precision::F64F32, seed + 30);
         whole.params.noise = *noise;
+        whole.params.trace = false;
         let want = case::run(backend, &whole, false)?;
         let mut finder = backend.build(SHAPE, &whole.params)?;
         finder.train(whole.dark_frames())?;
@@ -185,6 +187,7 @@ fn fixed_when_trained(backend: &dyn Backend, seed: u64) -> Outcome {
     let mut case = trained_with("noise fixed when training ends", 60, 30, Precision::F32, seed + 40);
     case.params.noise = Noise::Fixed;
     agrees(backend, &case, false)?;
+    case.params.trace = false;
     let noise_after = |darks: usize, refresh: bool| {
         let mut finder = backend.build(SHAPE, &case.params)?;
         finder.train(case.dark_frames().slice(0, darks))?;
