@@ -104,8 +104,8 @@ pub struct TruthSummary {
     pub line_kev: f64,
     /// The main line in the charge of the whole window; nothing with fewer than 10 clusters.
     pub peak: Option<Peak>,
-    /// The main line in the charge of the largest 2x2 (the largest of four sums: a little above what is expected for charge
-    /// that a 2x2 holds whole, and narrower).
+    /// The main line in the charge of the largest 2x2. A 2x2 does not hold all charge, and the largest of four is
+    /// chosen for its noise too: position and width differ from the expected ones by some percent.
     pub peak_2x2: Option<Peak>,
 }
 
