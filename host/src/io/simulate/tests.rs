@@ -316,6 +316,7 @@ fn parameters_out_of_range_are_named() {
     let d = Simulation::default;
     for (name, simulation) in [
         ("frame shape", Simulation { rows: 0, ..d() }),
+        ("frame shape", Simulation { rows: 65536, cols: 65536, ..d() }),
         ("lines", Simulation { lines: vec![], ..d() }),
         ("energy_kev", Simulation { lines: vec![Line { energy_kev: f64::NAN, weight: 1.0 }], ..d() }),
         ("weight", Simulation { lines: vec![Line { energy_kev: 8.0, weight: 0.0 }], ..d() }),
