@@ -87,7 +87,9 @@ fn each_cluster_is_matched_extra_or_false() {
         (vec![(row, col)], (1, 1, 0, 0)),
         (vec![(row + 1, col - 1)], (1, 1, 0, 0)),
         (vec![(row + 2, col)], (0, 0, 0, 1)),
+        (vec![(row - 2, col)], (0, 0, 0, 1)),
         (vec![(row, col - 2)], (0, 0, 0, 1)),
+        (vec![(row, col + 2)], (0, 0, 0, 1)),
         (vec![(row, col), (row + 1, col)], (1, 1, 1, 0)),
         (vec![(row, col), (0, 0), (row, col + 1), (29, 39)], (1, 1, 1, 2)),
     ] {

@@ -412,8 +412,8 @@ fn a_stopped_simulation_leaves_whole_files_and_a_failed_one_none() {
 #[test]
 fn raw_files_hold_the_frames_and_their_lost_packets() {
     let dir = tempfile::tempdir().unwrap();
-    // A frame of this size is one packet.
-    let lossy = Simulation { packet_loss: 0.2, ..small() };
+    // 5 packets of 8 rows, as the full detector has 50.
+    let lossy = Simulation { cols: 400, packet_loss: 0.1, rows_per_packet: 3, ..small() };
     let written = write_raw(dir.path(), &lossy, 30, 40, &mut |_, _| Ok(())).unwrap();
     assert_eq!(
         names(dir.path()),
@@ -426,19 +426,20 @@ fn raw_files_hold_the_frames_and_their_lost_packets() {
         ]
     );
     let simulator = &written.simulator;
-    let packets = 40 / simulator.simulation().rows_per_packet;
+    assert_eq!(simulator.simulation().rows_per_packet, 8);
+    let packets = 5;
     let bytes = std::fs::read(dir.path().join("data_d0_f0_0.raw")).unwrap();
-    let frame_bytes = 112 + 40 * 56 * 2;
+    let frame_bytes = 112 + 40 * 400 * 2;
     assert_eq!(bytes.len(), 40 * frame_bytes);
     let mut lost_packets = 0;
-    let mut pixels = vec![0; 40 * 56];
+    let mut pixels = vec![0; 40 * 400];
     for (k, frame) in bytes.chunks(frame_bytes).enumerate() {
         let lost = simulator.frame(k as u64, &mut pixels);
         let words: Vec<u16> = frame[112..].chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
         assert_eq!(words, pixels, "frame {k}");
         assert_eq!(frame[..8], (k as u64).to_le_bytes());
         let caught = u32::from_le_bytes(frame[12..16].try_into().unwrap()) as usize;
-        let missing = lost.map_or(0, |m| m.count()) / (56 * simulator.simulation().rows_per_packet);
+        let missing = lost.map_or(0, |m| m.count()) / (400 * simulator.simulation().rows_per_packet);
         assert_eq!(caught, packets - missing);
         lost_packets += missing;
     }
