@@ -9,6 +9,7 @@ use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 mod output;
 pub mod raw;
 mod raw_write;
+mod read_at;
 
 pub use output::Output;
 pub use raw_write::{RawOptions, RawWriter};
