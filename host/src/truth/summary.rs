@@ -53,6 +53,9 @@ impl Tally {
 ///
 /// Core means mean and standard deviation of what lies within two standard deviations of the mean, taken anew until they
 /// stay, the deviation corrected for what a Gaussian has outside.
+///
+/// Where the pedestals drift, a tracked pedestal is behind by what they drift in its window of dark frames, and the sum of
+/// a window of pixels is off by that times its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
     /// Clusters in the spectrum.
