@@ -8,3 +8,9 @@
 pub use scheidegg_finder::*;
 
 pub mod io;
+pub mod pipeline;
+mod registry;
+#[cfg(test)]
+mod testing;
+
+pub use registry::{AUTO, Choice, Registry};
