@@ -73,6 +73,8 @@ impl Summary {
     }
 }
 
+type Listener<'a> = Option<Box<dyn FnMut(&Progress) + 'a>>;
+
 /// A run of a finder over sources and sinks.
 ///
 /// ```no_run
@@ -87,7 +89,7 @@ impl Summary {
 pub struct Run<'a> {
     finder: &'a mut dyn Finder,
     stop: Arc<AtomicBool>,
-    progress: Option<Box<dyn FnMut(&Progress) + 'a>>,
+    progress: Listener<'a>,
     first: u64,
     frames: Option<u64>,
 }
@@ -223,7 +225,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn report(progress: &mut Option<Box<dyn FnMut(&Progress) + '_>>, now: Progress) {
+fn report(progress: &mut Listener<'_>, now: Progress) {
     if let Some(f) = progress {
         f(&now);
     }
@@ -248,7 +250,7 @@ impl Collecting<'_, '_> {
     fn stream(
         &mut self,
         finder: &mut dyn Finder,
-        progress: &mut Option<Box<dyn FnMut(&Progress) + '_>>,
+        progress: &mut Listener<'_>,
         full: &Full,
         free: &Free,
     ) -> Result<()> {
@@ -279,11 +281,7 @@ impl Collecting<'_, '_> {
         }
     }
 
-    fn collect(
-        &mut self,
-        finder: &mut dyn Finder,
-        progress: &mut Option<Box<dyn FnMut(&Progress) + '_>>,
-    ) -> Result<()> {
+    fn collect(&mut self, finder: &mut dyn Finder, progress: &mut Listener<'_>) -> Result<()> {
         let Some((ticket, buffer)) = self.flight.pop_front() else { return Ok(()) };
         let batch = finder.collect(ticket)?;
         for sink in self.sinks.iter_mut() {
