@@ -1,2 +1,4 @@
-//! Empty yet.
+//! The program.
+mod plot;
+mod report;
 fn main() {}
