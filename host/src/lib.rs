@@ -12,5 +12,6 @@ pub mod pipeline;
 mod registry;
 #[cfg(test)]
 mod testing;
+pub mod truth;
 
 pub use registry::{AUTO, Choice, Registry};

@@ -4,7 +4,20 @@
 //! take those. Neither knows the other, and neither holds more than a few buffers: files far larger than memory
 //! stream through.
 
+pub mod simulate;
+
 use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
+
+mod output;
+pub mod raw;
+mod raw_write;
+
+pub use output::Output;
+pub use raw_write::{RawOptions, RawWriter};
+
+// Files are read and written as they lie in memory.
+const _: () =
+    assert!(cfg!(target_endian = "little"), "detector files are little-endian, and so must the machine be");
 
 /// Anything that gives frames in order.
 pub trait Source: Send {
@@ -54,6 +67,8 @@ pub struct Health {
     pub gaps: u64,
     /// Frames left out because a port or a module lacks them.
     pub incomplete_frames: u64,
+    /// Frames left out because their number was not above that of the frame before them.
+    pub repeated_frames: u64,
     /// Packets that the receiver did not catch.
     pub lost_packets: u64,
     /// Pixels masked because their packet was lost, summed over frames.
