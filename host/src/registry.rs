@@ -1,5 +1,9 @@
 //! The backends that a program can run, by name.
 
+use std::num::NonZero;
+use std::thread;
+
+use scheidegg_cpu::oracle::OracleBackend;
 use scheidegg_finder::{Backend, Error, Finder, Params, Probe, Result, Shape};
 
 /// The name that asks for the likely fastest backend.
@@ -28,9 +32,17 @@ impl Registry {
         Registry::default()
     }
 
-    /// Every backend that this build has, available on this machine or not.
+    /// Every backend that this build has, available on this machine or not; those on the CPU with a thread for every
+    /// core.
     pub fn standard() -> Self {
-        Registry::empty()
+        Registry::with_threads(thread::available_parallelism().map_or(1, NonZero::get))
+    }
+
+    /// The same with this many threads for the backends on the CPU.
+    pub fn with_threads(threads: usize) -> Self {
+        let mut registry = Registry::empty();
+        registry.register(Box::new(OracleBackend::with_threads(threads)));
+        registry
     }
 
     /// Adds a backend. One that has the name of another takes its place.
@@ -201,6 +213,16 @@ mod tests {
         r.register(Box::new(CountBackend { absent: Some("no such device"), ..CountBackend::default() }));
         let e = r.build(AUTO, shape, &params).map(|_| ()).unwrap_err().to_string();
         assert!(e.contains("no such device"), "{e}");
+    }
+
+    #[test]
+    fn the_standard_registry_can_do_everything() {
+        let (shape, mut params) = params();
+        params.precision = Precision::F64;
+        params.update = scheidegg_finder::Update::Serial;
+        let registry = Registry::standard();
+        assert!(registry.build(AUTO, shape, &params).is_ok());
+        assert!(registry.get("oracle").is_ok());
     }
 
     #[test]

@@ -105,11 +105,12 @@ impl Axis {
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below `rough`.
+/// The one of 1, 2, 5 times a power of ten that is near `rough`.
 fn nice_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     let m = rough / power;
-    power * [1.0, 2.0, 5.0].into_iter().find(|n| m <= n * 1.000001).unwrap_or(10.0)
+    let nice = [(1.4, 1.0), (3.2, 2.0), (7.1, 5.0)];
+    power * nice.into_iter().find(|(most, _)| m < *most).map_or(10.0, |(_, n)| n)
 }
 
 /// A number with its thousands apart: `12 000`, `-0.25`.

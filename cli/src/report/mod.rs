@@ -18,6 +18,9 @@ pub use sink::ReportSink;
 
 use crate::plot;
 
+#[cfg(test)]
+mod tests;
+
 /// Pixels of a PNG for every unit of its SVG: about 1300 pixels across.
 const PNG_SCALE: f32 = 2.0;
 
