@@ -1,5 +1,7 @@
 //! What is simulated.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use scheidegg_finder::{Error, Result, Shape};
@@ -184,6 +186,19 @@ impl Simulation {
             return Err(Error::param("bits", self.bits, "14 or 16"));
         }
         Ok(shape)
+    }
+
+    /// Reads the parameters from a JSON file, such as the `simulation.json` beside simulated frames. Parameters that
+    /// are not in it have their defaults.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::File`] for text that is no such JSON, or what [`Simulation::validate`] says.
+    pub fn load(path: &Path) -> Result<Simulation> {
+        let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let simulation: Simulation = serde_json::from_str(&text)
+            .map_err(|e| Error::file(path, format!("no parameters of a simulation: {e}")))?;
+        simulation.validate()?;
+        Ok(simulation)
     }
 
     /// The detector, with its fixed pattern drawn.
