@@ -16,6 +16,9 @@ use scheidegg_finder::{Error, Finder, FrameBuf, FrameOwner, Result, Statistics, 
 
 use crate::io::{Health, Sink, Source};
 
+mod chain;
+pub use chain::Chain;
+
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
