@@ -6,8 +6,6 @@ pub const BLUE: &str = "#0072b2";
 pub const ORANGE: &str = "#d55e00";
 /// Bluish green of the Okabe-Ito palette.
 pub const GREEN: &str = "#009e73";
-/// Reddish purple of the Okabe-Ito palette.
-pub const PURPLE: &str = "#cc79a7";
 
 /// The viridis map (public domain, S. van der Walt and N. Smith) at 17 equal steps; between them it is linear.
 const VIRIDIS: [[u8; 3]; 17] = [

@@ -10,9 +10,9 @@ mod map;
 mod raster;
 mod svg;
 
-pub use axis::Axis;
+pub use axis::{Axis, grouped};
 pub use chart::{Chart, Layer};
-pub use colour::{BLUE, GREEN, ORANGE, PURPLE};
+pub use colour::{BLUE, GREEN, ORANGE};
 pub use map::{Grid, Map, Range};
 pub use raster::render;
 pub use svg::{Picture, escape};
