@@ -8,12 +8,23 @@ pub mod simulate;
 
 use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 
+mod clust;
+mod columns;
+pub mod npy;
 mod output;
 pub mod raw;
 mod raw_write;
+mod read_at;
+mod results;
 
+pub use clust::{ClustReader, ClustSink};
+pub use columns::{NpySink, NpzSink};
+pub use npy::{NpyFrames, NpySource, write_image};
 pub use output::Output;
+pub use raw::{Gain, Master, RawReading, RawSource};
 pub use raw_write::{RawOptions, RawWriter};
+pub use results::Results;
+pub(crate) use results::{check_kind, whole_range, written_after_end};
 
 // Files are read and written as they lie in memory.
 const _: () =
