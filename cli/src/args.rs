@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use scheidegg::{ClusterSize, Noise, Params, Payload, Precision, Ties, Update};
+use scheidegg::io::OpenOptions;
+use scheidegg::{ClusterSize, Noise, Params, Payload, Precision, Shape, Ties, Update};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -103,6 +104,19 @@ pub struct InputArgs {
     /// Pixels that are not in gain 0: mask them in their frame and count them, or keep their charge bits as they are
     #[arg(long, value_enum, default_value_t = Gain::Mask)]
     pub gain: Gain,
+    /// Region of interest to read, counted from 0, of a raw run that has several
+    #[arg(long, value_name = "N")]
+    pub roi: Option<usize>,
+    /// Rows and columns of the images of a .dat file, where its length does not tell
+    #[arg(long, value_name = "ROWSxCOLS", value_parser = shape)]
+    pub dat_shape: Option<Shape>,
+}
+
+impl InputArgs {
+    /// What files leave to their reader.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions { gain: self.gain.into(), roi: self.roi, dat_shape: self.dat_shape }
+    }
 }
 
 /// What becomes of pixels that are not in gain 0.
@@ -112,6 +126,15 @@ pub enum Gain {
     Mask,
     /// Kept with their charge bits.
     Keep,
+}
+
+impl From<Gain> for scheidegg::io::Gain {
+    fn from(gain: Gain) -> Self {
+        match gain {
+            Gain::Mask => scheidegg::io::Gain::MaskOthers,
+            Gain::Keep => scheidegg::io::Gain::KeepValue,
+        }
+    }
 }
 
 /// What computes.
@@ -331,6 +354,13 @@ where
     use clap::builder::{PossibleValuesParser, TypedValueParser};
     PossibleValuesParser::new(all.iter().map(|v| word(*v)))
         .map(move |s| *all.iter().find(|v| word(**v) == s).expect("one of the words"))
+}
+
+/// A shape from `512x1024`, rows first.
+fn shape(text: &str) -> Result<Shape, String> {
+    let sides = text.split_once(['x', 'X']).and_then(|(r, c)| Some((r.parse().ok()?, c.parse().ok()?)));
+    let (rows, cols) = sides.ok_or("expected ROWSxCOLS, like 512x1024")?;
+    Shape::new(rows, cols).map_err(|e| e.to_string())
 }
 
 impl FinderArgs {

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use scheidegg::io::simulate::{Simulation, Written};
-use scheidegg::io::{Sink, Source};
-use scheidegg::pipeline::{Run, Trained};
+use scheidegg::io::{OpenOptions, Sink, open_sink, open_source};
+use scheidegg::pipeline::Run;
 use scheidegg::truth::{Truth, TruthSummary};
 use scheidegg::{ClusterSize, Error, Params};
 use serde_json::json;
 
-use crate::args::{DemoArgs, Format, Gain};
+use crate::args::{DemoArgs, Format};
 use crate::failure::{Outcome, usage};
 use crate::find::{registry, write_report};
 use crate::progress::Display;
 use crate::report::{ReportSink, Table};
 use crate::summary::{PedestalHealth, RunReport, count, print_json};
-use crate::{input, simulate, stop};
+use crate::{simulate, stop};
 
 /// Data frames of the demonstration: as many as two ordinary cores simulate, write, read, search and draw well within a
 /// minute.
@@ -53,14 +53,14 @@ pub fn run(args: &DemoArgs) -> Outcome {
     let trained = Run::new(&mut *finder)
         .stop_flag(stop.clone())
         .on_progress(move |p| display.show(p))
-        .train(&mut *input::open(&written.dark, Gain::Mask)?)?;
+        .train(&mut *open_source(&written.dark, &OpenOptions::default())?)?;
 
     let pedestal = PedestalHealth::of(&finder.pedestal(0)?, &params);
     let clusters = args.out.join("clusters.clust");
-    let mut out = input::create(&clusters, shape, &params)?;
+    let mut out = open_sink(&clusters, &params)?;
     let mut picture = ReportSink::new(shape);
     let mut truth = Truth::new(Arc::clone(&written.simulator), params.size);
-    let mut data = input::open(data_path, Gain::Mask)?;
+    let mut data = open_source(data_path, &OpenOptions::default())?;
     let mut display = Display::new("find");
     let summary = Run::new(&mut *finder)
         .stop_flag(stop)
@@ -72,7 +72,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
         dark: written.dark.display().to_string(),
         params,
         choice,
-        trained: Some(Trained { ..trained }),
+        trained: Some(trained),
         summary,
         pedestal,
         written: vec![clusters.display().to_string()],

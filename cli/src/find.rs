@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use scheidegg::io::{Sink, Source};
+use scheidegg::io::{Sink, Source, open_sink, open_source};
 use scheidegg::pipeline::{Run, Trained};
 use scheidegg::{Choice, Error, Finder, Params, Registry, Result, Shape};
 
@@ -19,7 +19,7 @@ use crate::{input, stop};
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
     let stop = stop::on_ctrl_c()?;
-    let mut data = input::open_all(&args.input.data, args.input.gain)?;
+    let mut data = input::open_all(&args.input.data, &args.input.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.backend.threads)?;
@@ -28,7 +28,7 @@ pub fn run(args: &FindArgs) -> Outcome {
 
     let mut outs = Vec::new();
     for path in &args.out {
-        outs.push(input::create(path, shape, &params)?);
+        outs.push(open_sink(path, &params)?);
     }
     if let Some(dir) = &args.report {
         // Before hours of work, not after.
@@ -113,7 +113,7 @@ pub fn train(
     stop: &Arc<AtomicBool>,
 ) -> Outcome<Trained> {
     let limit = dark_limit(path, args)?;
-    let mut darks = input::open(path, args.gain)?;
+    let mut darks = open_source(path, &args.options())?;
     let mut display = Display::new("train");
     let mut run = Run::new(finder).stop_flag(stop.clone()).on_progress(move |p| display.show(p));
     Ok(run.frames(limit).train(&mut *darks)?)

@@ -18,7 +18,7 @@ pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
         let e = Error::param("--dark", "nothing", "a file of dark frames, to compare two backends");
         return Err(Failure::Usage(e));
     };
-    let mut data = input::open_all(&args.input.data, args.input.gain)?;
+    let mut data = input::open_all(&args.input.data, &args.input.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.threads)?;

@@ -15,9 +15,9 @@ const BATCH: usize = 64;
 
 /// Compares the two files of the command line.
 pub fn compare(args: &CompareArgs) -> Outcome<Difference> {
-    let kind = (args.finder.size, args.finder.payload);
-    let a = input::results(Path::new(&args.a), kind)?;
-    let b = input::results(Path::new(&args.b), kind)?;
+    let (size, payload) = (args.finder.size, args.finder.payload);
+    let a = input::results(Path::new(&args.a), size, payload)?;
+    let b = input::results(Path::new(&args.b), size, payload)?;
     if a.size() != b.size() {
         let what = format!("clusters of {}, {} has clusters of {}", b.size(), args.a, a.size());
         return Err(Error::file(&args.b, what).into());
