@@ -10,21 +10,28 @@ use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 
 mod clust;
 mod columns;
+mod dat;
+mod files;
 pub mod npy;
+mod npz;
 mod output;
 pub mod raw;
 mod raw_write;
 mod read_at;
 mod results;
+mod table;
 
 pub use clust::{ClustReader, ClustSink};
 pub use columns::{NpySink, NpzSink};
+pub use dat::{DAT_SHAPES, DatSource};
+pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source};
 pub use npy::{NpyFrames, NpySource, write_image};
 pub use output::Output;
 pub use raw::{Gain, Master, RawReading, RawSource};
 pub use raw_write::{RawOptions, RawWriter};
 pub use results::Results;
 pub(crate) use results::{check_kind, whole_range, written_after_end};
+pub use table::TableReader;
 
 // Files are read and written as they lie in memory.
 const _: () =

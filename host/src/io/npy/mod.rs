@@ -6,7 +6,7 @@ mod literal;
 mod write;
 
 pub use frames::NpySource;
-pub(crate) use header::{Dtype, Field, NpyHeader, Scalar};
+pub(crate) use header::{Dtype, NpyHeader, Scalar};
 pub(crate) use write::NpyRows;
 pub use write::{NpyFrames, write_image};
 

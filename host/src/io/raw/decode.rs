@@ -19,7 +19,7 @@ pub enum Gain {
 
 /// What was found in one frame.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Pixels to be masked for the frame.
     pub mask: Option<PixelMask>,
     /// How many of them were lost.
@@ -32,6 +32,11 @@ impl Found {
     /// The mask, begun if there is none yet.
     pub fn mask(&mut self, shape: Shape) -> &mut PixelMask {
         self.mask.get_or_insert_with(|| PixelMask::new(shape))
+    }
+
+    /// Counts the lost pixels once all are masked.
+    pub fn count_lost(&mut self) {
+        self.lost = self.mask.as_ref().map_or(0, |m| m.count() as u64) - self.gain;
     }
 }
 
@@ -59,6 +64,16 @@ pub(super) fn row(words: &mut [u16], first: usize, shape: Shape, gain: Gain, fou
         found.gain += others;
     }
     words.iter_mut().for_each(|w| *w &= CHARGE);
+}
+
+/// Turns a whole image, row by row, into charge.
+pub(crate) fn rows(words: &mut [u16], shape: Shape, gain: Gain) -> Found {
+    let mut found = Found::default();
+    for (r, words) in words.chunks_exact_mut(shape.cols).enumerate() {
+        row(words, r * shape.cols, shape, gain, &mut found);
+    }
+    found.count_lost();
+    found
 }
 
 /// One sample of a chip test board's ADC, which has 14 bits and no gain: all ones mean that it was lost.

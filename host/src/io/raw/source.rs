@@ -308,8 +308,7 @@ impl RawSource {
                 Error::io(&file.path, e)
             })?;
         }
-        let masked = found.mask.as_ref().map_or(0, |m| m.count() as u64);
-        found.lost = masked - found.gain;
+        found.count_lost();
         Ok(found)
     }
 
