@@ -101,6 +101,14 @@ pub struct InputArgs {
     /// Take at most this many dark frames
     #[arg(long, value_name = "N")]
     pub dark_frames: Option<u64>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+}
+
+/// What files leave to their reader.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Frames")]
+pub struct ReadingArgs {
     /// Pixels that are not in gain 0: mask them in their frame and count them, or keep their charge bits as they are
     #[arg(long, value_enum, default_value_t = Gain::Mask)]
     pub gain: Gain,
@@ -112,8 +120,8 @@ pub struct InputArgs {
     pub dat_shape: Option<Shape>,
 }
 
-impl InputArgs {
-    /// What files leave to their reader.
+impl ReadingArgs {
+    /// The same for the library.
     pub fn options(&self) -> OpenOptions {
         OpenOptions { gain: self.gain.into(), roi: self.roi, dat_shape: self.dat_shape }
     }
@@ -302,14 +310,16 @@ pub enum Format {
 
 #[derive(Debug, Args)]
 pub struct InfoArgs {
-    /// Frames (.json, .raw, .npy, .dat), clusters (.clust, .npz) or a saved pedestal
+    /// Frames (.json, .raw, .npy, .dat), clusters (.clust, .npz, .npy), a saved pedestal or a mask
     pub file: PathBuf,
     /// Window of the clusters, for .clust files, which do not say
-    #[arg(long, value_name = "N|WxH", default_value = "3")]
-    pub size: ClusterSize,
+    #[arg(long, value_name = "N|WxH")]
+    pub size: Option<ClusterSize>,
     /// Type of the values, for .clust files, which do not say
-    #[arg(long, default_value = "i32", value_parser = word::<Payload>(Payload::ALL, Payload::word))]
-    pub payload: Payload,
+    #[arg(long, value_parser = word::<Payload>(Payload::ALL, Payload::word))]
+    pub payload: Option<Payload>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

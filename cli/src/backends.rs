@@ -21,8 +21,10 @@ pub fn run(args: &BackendsArgs) -> Outcome {
         let list: Vec<_> = registry
             .iter()
             .map(|b| match b.probe() {
-                Ok(p) => json!({"name": b.name(), "summary": b.summary(), "available": true, "device": p.device,
-                                "preference": p.preference}),
+                Ok(p) => {
+                    json!({"name": b.name(), "summary": b.summary(), "available": true, "device": p.device,
+                                "preference": p.preference})
+                }
                 Err(e) => json!({"name": b.name(), "summary": b.summary(), "available": false,
                                  "reason": e.to_string()}),
             })

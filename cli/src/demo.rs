@@ -39,10 +39,10 @@ pub fn run(args: &DemoArgs) -> Outcome {
         ..Simulation::default()
     };
     let shape = simulation.validate().map_err(usage)?;
-    let params =
-        Params { pedestal_samples: DARKS, ..Params::new(ClusterSize::square(3).map_err(usage)?) };
-    let (mut finder, choice) =
-        registry(args.backend.threads)?.build_explained(&args.backend.backend, shape, &params).map_err(usage)?;
+    let params = Params { pedestal_samples: DARKS, ..Params::new(ClusterSize::square(3).map_err(usage)?) };
+    let (mut finder, choice) = registry(args.backend.threads)?
+        .build_explained(&args.backend.backend, shape, &params)
+        .map_err(usage)?;
     if !args.json {
         announce(args, &simulation);
     }

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 
-use scheidegg::io::{Sink, Source, open_sink, open_source};
+use scheidegg::io::{Sink, Source, load_mask, load_pedestal, open_sink, open_source, save_pedestal};
 use scheidegg::pipeline::{Run, Trained};
-use scheidegg::{Choice, Error, Finder, Params, Registry, Result, Shape};
+use scheidegg::{Error, Finder, Params, Registry, Result, Shape};
 
 use crate::args::{FindArgs, FinderArgs, InputArgs};
 use crate::failure::{Failure, Outcome, usage};
@@ -19,7 +18,7 @@ use crate::{input, stop};
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
     let stop = stop::on_ctrl_c()?;
-    let mut data = input::open_all(&args.input.data, &args.input.options())?;
+    let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.backend.threads)?;
@@ -40,7 +39,7 @@ pub fn run(args: &FindArgs) -> Outcome {
     let health = PedestalHealth::of(&pedestal, &params);
     let mut written = Vec::new();
     if let Some(path) = &args.save_pedestal {
-        input::save_pedestal(path, &pedestal)?;
+        save_pedestal(path, &pedestal)?;
         written.push(path.display().to_string());
     }
     let mut picture = args.report.as_ref().map(|_| ReportSink::new(shape));
@@ -77,7 +76,7 @@ pub fn params_for(args: &FinderArgs, shape: Shape) -> Outcome<Params> {
     let mut params = args.params();
     params.validate(shape).map_err(usage)?;
     if let Some(path) = &args.mask {
-        params.mask = Some(Arc::new(input::mask(path, shape)?));
+        params.mask = Some(Arc::new(load_mask(path, shape)?));
     }
     Ok(params)
 }
@@ -98,7 +97,7 @@ fn start(
     stop: &Arc<AtomicBool>,
 ) -> Outcome<(String, Option<Trained>)> {
     if let Some(path) = &args.pedestal {
-        finder.set_pedestal(&input::load_pedestal(path, finder.params().precision)?)?;
+        finder.set_pedestal(&load_pedestal(path)?)?;
         return Ok((path.display().to_string(), None));
     }
     let path = args.input.dark.as_ref().expect("clap asks for --dark or --pedestal");
@@ -113,7 +112,7 @@ pub fn train(
     stop: &Arc<AtomicBool>,
 ) -> Outcome<Trained> {
     let limit = dark_limit(path, args)?;
-    let mut darks = open_source(path, &args.options())?;
+    let mut darks = open_source(path, &args.reading.options())?;
     let mut display = Display::new("train");
     let mut run = Run::new(finder).stop_flag(stop.clone()).on_progress(move |p| display.show(p));
     Ok(run.frames(limit).train(&mut *darks)?)

@@ -268,7 +268,11 @@ fn amiss(h: &Health) -> String {
 }
 
 fn floor_of(q: &Params) -> String {
-    if q.noise_floor_adu > 0.0 { format!(", noise at least {} ADU", q.noise_floor_adu) } else { String::new() }
+    if q.noise_floor_adu > 0.0 {
+        format!(", noise at least {} ADU", q.noise_floor_adu)
+    } else {
+        String::new()
+    }
 }
 
 fn rest_of(q: &Params) -> String {

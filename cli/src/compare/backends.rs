@@ -18,7 +18,7 @@ pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
         let e = Error::param("--dark", "nothing", "a file of dark frames, to compare two backends");
         return Err(Failure::Usage(e));
     };
-    let mut data = input::open_all(&args.input.data, &args.input.options())?;
+    let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.threads)?;
@@ -70,7 +70,9 @@ fn pedestals(a: &mut dyn Finder, b: &mut dyn Finder) -> Result<Vec<String>> {
     for lane in 0..a.params().lanes {
         let (p, q) = (a.pedestal(lane)?, b.pedestal(lane)?);
         let differs = |i: &usize| {
-            p.x0[*i] != q.x0[*i] || bits(&p.sum, *i) != bits(&q.sum, *i) || bits(&p.sum2, *i) != bits(&q.sum2, *i)
+            p.x0[*i] != q.x0[*i]
+                || bits(&p.sum, *i) != bits(&q.sum, *i)
+                || bits(&p.sum2, *i) != bits(&q.sum2, *i)
         };
         let pixels: Vec<usize> = (0..p.x0.len()).filter(differs).collect();
         if let Some(first) = pixels.first() {

@@ -115,9 +115,17 @@ mod tests {
     fn each_kind_of_difference_is_counted() {
         let (v, w) = ([1, 2, 3, 4], [1, 2, 3, 9]);
         let mut d = Difference::default();
-        d.frame(7, [cluster(1, 1, &v), cluster(5, 2, &v)].into_iter(), [cluster(5, 2, &v), cluster(1, 1, &v)].into_iter());
+        d.frame(
+            7,
+            [cluster(1, 1, &v), cluster(5, 2, &v)].into_iter(),
+            [cluster(5, 2, &v), cluster(1, 1, &v)].into_iter(),
+        );
         assert!(d.is_none() && d.common == 2 && d.frames == 1);
-        d.frame(8, [cluster(1, 1, &v), cluster(2, 3, &v)].into_iter(), [cluster(1, 1, &w), cluster(9, 9, &v)].into_iter());
+        d.frame(
+            8,
+            [cluster(1, 1, &v), cluster(2, 3, &v)].into_iter(),
+            [cluster(1, 1, &w), cluster(9, 9, &v)].into_iter(),
+        );
         assert_eq!((d.common, d.values, d.largest_adu, d.only_a, d.only_b, d.frames), (3, 1, 5.0, 1, 1, 2));
         assert_eq!(d.first_values, [Pixel { frame: 8, x: 1, y: 1, difference_adu: Some(5.0) }]);
         assert_eq!(d.first_only_a, [Pixel { frame: 8, x: 2, y: 3, difference_adu: None }]);

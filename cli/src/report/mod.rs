@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use scheidegg::{Error, Pedestal, Result};
 
 pub use html::Table;
-pub use peak::{Peak, main_peak};
 pub use sink::ReportSink;
 
 use crate::plot;

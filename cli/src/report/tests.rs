@@ -4,6 +4,7 @@ use scheidegg::io::simulate::{Simulation, Simulator};
 use scheidegg::pipeline::Run;
 use scheidegg::{AUTO, ClusterSize, Params, Registry};
 
+use super::peak::main_peak;
 use super::*;
 
 fn simulator(photons: f64) -> Arc<Simulator> {
