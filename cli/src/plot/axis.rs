@@ -40,11 +40,6 @@ impl Axis {
         (self.low, self.high)
     }
 
-    /// Whether the axis is logarithmic.
-    pub fn is_log(&self) -> bool {
-        self.log
-    }
-
     /// Where a value lies: 0 at the low end, 1 at the high end; values outside are cut.
     pub fn place(&self, value: f64) -> f64 {
         let t = if self.log {
@@ -98,7 +93,7 @@ impl Axis {
         let every = ((last - first + 1) as usize).div_ceil(count.max(1)).max(1);
         let major = (first..=last).step_by(every).map(|p| (10f64.powi(p), power_of_ten(p))).collect();
         let minor = (first - 1..=last)
-            .flat_map(|p| (2..10).map(move |m| f64::from(m) * 10f64.powi(p)))
+            .flat_map(|p| (1..10).map(move |m| f64::from(m) * 10f64.powi(p)))
             .filter(|v| (self.low..=self.high).contains(v))
             .collect();
         Ticks { major, minor, factor: None }

@@ -48,7 +48,7 @@ impl Chart {
     /// The picture.
     pub fn draw(&self) -> Picture {
         let mut canvas = Canvas::default();
-        let y_ticks = self.y.ticks(6);
+        let y_ticks = self.y.ticks(7);
         let left = 46.0 + widest(&y_ticks);
         let plot = Rect { x: left, y: 44.0, w: PLOT.0, h: PLOT.1 };
         let x_ticks = self.x.ticks(fitting(&self.x, plot.w));
@@ -105,7 +105,7 @@ impl Chart {
         let line = TEXT * 1.45;
         let w = 52.0 + named.iter().map(|l| width_of(l.name(), TEXT)).fold(0.0, f64::max);
         let h = line * named.len() as f64 + 10.0;
-        let space = Rect { x: plot.right() - w - 8.0, y: plot.y + 8.0, w, h };
+        let space = self.free_space(plot, w, h);
         canvas.rect(space, "rgba(255,255,255,0.88)", GRID);
         for (i, layer) in named.iter().enumerate() {
             let y = space.y + 5.0 + line * (i as f64 + 0.5);
@@ -120,6 +120,37 @@ impl Chart {
                 Layer::Mark { .. } => canvas.line((a, y), (b, y), "#666666", 1.0),
             }
             canvas.text((space.x + 44.0, y + TEXT * 0.35), Anchor::Start, TEXT, layer.name());
+        }
+    }
+}
+
+impl Chart {
+    /// The place for a legend, along the upper edge or else the lower, that hides the fewest points.
+    fn free_space(&self, plot: Rect, w: f64, h: f64) -> Rect {
+        let points: Vec<(f64, f64)> = self.layers.iter().flat_map(|l| self.points(plot, l)).collect();
+        let (left, right) = (plot.x + 8.0, plot.right() - w - 8.0);
+        let places = [plot.y + 8.0, plot.bottom() - h - 14.0]
+            .into_iter()
+            .flat_map(|y| [right, left, (left + right) / 2.0].map(|x| Rect { x, y, w, h }));
+        let hidden = |r: &Rect| {
+            let inside = |p: &&(f64, f64)| p.0 > r.x && p.0 < r.right() && p.1 > r.y && p.1 < r.bottom();
+            points.iter().filter(inside).count()
+        };
+        // Of equals the first.
+        places.min_by_key(hidden).expect("six places")
+    }
+
+    /// Where the points of a layer lie.
+    fn points(&self, plot: Rect, layer: &Layer) -> Vec<(f64, f64)> {
+        let at =
+            |x: f64, y: f64| (plot.x + self.x.place(x) * plot.w, plot.bottom() - self.y.place(y) * plot.h);
+        match layer {
+            Layer::Steps { first, width, values, .. } => {
+                values.iter().enumerate().map(|(i, v)| at(first + (i as f64 + 0.5) * width, *v)).collect()
+            }
+            Layer::Line { points, .. } => points.iter().map(|p| at(p.0, p.1)).collect(),
+            Layer::Band { points, .. } => points.iter().flat_map(|p| [at(p.0, p.1), at(p.0, p.2)]).collect(),
+            Layer::Mark { .. } => Vec::new(),
         }
     }
 }

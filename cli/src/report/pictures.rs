@@ -19,6 +19,8 @@ pub struct Named {
 
 /// Share of values that the colours of a map leave out at either end.
 const OUTLIERS: f64 = 0.005;
+/// Points of the timeline: more run into each other.
+const MOMENTS: usize = 300;
 const NO_CLUSTERS: &str = "no clusters";
 
 /// All pictures in the order of the report.
@@ -122,11 +124,10 @@ fn hits(sink: &ReportSink) -> Named {
 }
 
 fn timeline(sink: &ReportSink) -> Named {
-    let per = sink.timeline.per_bin();
-    let spans = sink.timeline.spans();
+    let (per, spans) = sink.timeline.spans(MOMENTS);
     let mut at = 0u64;
     let (mut mean, mut band) = (Vec::new(), Vec::new());
-    for s in spans {
+    for s in &spans {
         let x = at as f64 + s.frames as f64 / 2.0;
         mean.push((x, s.sum as f64 / s.frames as f64));
         band.push((x, s.min as f64, s.max as f64));

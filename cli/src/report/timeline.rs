@@ -54,14 +54,12 @@ impl Timeline {
         }
     }
 
-    /// Frames taken together in a span; the last one may have fewer.
-    pub fn per_bin(&self) -> u64 {
-        self.per_bin
-    }
-
-    /// The spans in order.
-    pub fn spans(&self) -> &[Span] {
-        &self.spans
+    /// The spans in order, with neighbours taken together so that there are at most `most`; and how many frames
+    /// are in each but the last.
+    pub fn spans(&self, most: usize) -> (u64, Vec<Span>) {
+        let by = self.spans.len().div_ceil(most.max(1)).max(1);
+        let joined = self.spans.chunks(by).map(|c| c[1..].iter().fold(c[0], |a, b| a.join(*b)));
+        (self.per_bin * by as u64, joined.collect())
     }
 }
 
@@ -74,9 +72,12 @@ mod tests {
         let mut t = Timeline::default();
         let n = 100_000u64;
         (0..n).for_each(|k| t.push(k % 7));
-        assert!(t.spans().len() <= MOST && t.per_bin().is_power_of_two());
-        assert_eq!(t.spans().iter().map(|s| s.frames).sum::<u64>(), n);
-        assert_eq!(t.spans().iter().map(|s| s.sum).sum::<u64>(), (0..n).map(|k| k % 7).sum::<u64>());
-        assert!(t.spans().iter().rev().skip(1).all(|s| s.frames == t.per_bin() && s.min == 0 && s.max == 6));
+        for most in [MOST, 100, 1] {
+            let (per, spans) = t.spans(most);
+            assert!(spans.len() <= most);
+            assert_eq!(spans.iter().map(|s| s.frames).sum::<u64>(), n);
+            assert_eq!(spans.iter().map(|s| s.sum).sum::<u64>(), (0..n).map(|k| k % 7).sum::<u64>());
+            assert!(spans.iter().rev().skip(1).all(|s| s.frames == per && s.min == 0 && s.max == 6));
+        }
     }
 }
