@@ -4,6 +4,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use scheidegg_finder::{Error, Result};
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -31,11 +32,11 @@ impl Array {
         Ok(Array { blob, data: start + header.data, header })
     }
 
-    /// All elements as bytes.
-    pub fn bytes(&self) -> Result<Vec<u8>, String> {
+    /// All elements, whose type must have been looked at.
+    pub fn values<T: Pod>(&self) -> Result<Vec<T>, String> {
         let bytes = self.header.data_bytes().and_then(|n| usize::try_from(n).ok()).ok_or("is too large")?;
-        let mut all = vec![0; bytes];
-        self.blob.read_exact_at(&mut all, self.data).map_err(|e| e.to_string())?;
+        let mut all = vec![T::zeroed(); bytes / size_of::<T>()];
+        self.blob.read_exact_at(bytemuck::cast_slice_mut(&mut all), self.data).map_err(|e| e.to_string())?;
         Ok(all)
     }
 }
