@@ -141,35 +141,40 @@ fn pairs(photons: &Hits, clusters: &[Cluster<'_>]) -> (Vec<Option<usize>>, Vec<b
     (of_photon, of_cluster)
 }
 
-/// The photons of a frame, found by pixel.
+/// Columns of a cell of [`Hits`]. Few photons share one, so that whoever looks for some meets few others.
+const CELL: usize = 16;
+
+/// The photons of a frame, found by pixel: sorted into cells of one row and [`CELL`] columns.
 struct Hits {
     list: Vec<Photon>,
-    /// Column and photon, row by row and ordered.
-    by_pixel: Vec<(u32, u32)>,
-    /// Where each row starts in `by_pixel`, and one more.
-    row_starts: Vec<u32>,
+    shape: Shape,
+    cells_a_row: usize,
+    /// Column and photon, cell by cell.
+    by_cell: Vec<(u32, u32)>,
+    /// Where each cell starts in `by_cell`, and one more.
+    starts: Vec<u32>,
 }
 
 impl Hits {
     fn new(list: Vec<Photon>, shape: Shape) -> Hits {
-        let mut row_starts = vec![0u32; shape.rows + 1];
-        for photon in &list {
-            row_starts[photon.pixel().0 + 1] += 1;
+        let cells_a_row = shape.cols.div_ceil(CELL);
+        let cell = |p: &Photon| p.pixel().0 * cells_a_row + p.pixel().1 / CELL;
+        // Counted one cell further on, so that the sums up to a cell are its start.
+        let mut starts = vec![0u32; shape.rows * cells_a_row + 1];
+        list.iter().for_each(|p| starts[cell(p) + 1] += 1);
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
         }
-        for r in 0..shape.rows {
-            row_starts[r + 1] += row_starts[r];
-        }
-        let mut next = row_starts.clone();
-        let mut by_pixel = vec![(0, 0); list.len()];
+        let mut next = starts.clone();
+        let mut by_cell = vec![(0, 0); list.len()];
         for (p, photon) in list.iter().enumerate() {
-            let (row, col) = photon.pixel();
-            by_pixel[next[row] as usize] = (col as u32, p as u32);
-            next[row] += 1;
+            let at = &mut next[cell(photon)];
+            by_cell[*at as usize] = (photon.pixel().1 as u32, p as u32);
+            *at += 1;
         }
-        for r in 0..shape.rows {
-            by_pixel[row_starts[r] as usize..row_starts[r + 1] as usize].sort_unstable();
-        }
-        Hits { list, by_pixel, row_starts }
+        Hits { list, shape, cells_a_row, by_cell, starts }
     }
 
     /// The photons that hit these rows and columns, which may reach over the frame's edge.
@@ -178,14 +183,17 @@ impl Hits {
         rows: RangeInclusive<i64>,
         cols: RangeInclusive<i64>,
     ) -> impl Iterator<Item = usize> + '_ {
-        let height = self.row_starts.len() as i64 - 1;
-        let rows = (*rows.start()).max(0)..(rows.end() + 1).min(height);
+        let cut = |range: &RangeInclusive<i64>, side: usize| {
+            let (first, end) = ((*range.start()).max(0), (range.end() + 1).min(side as i64));
+            first as usize..end.max(first) as usize
+        };
+        let (rows, cols) = (cut(&rows, self.shape.rows), cut(&cols, self.shape.cols));
+        let cells = cols.start / CELL..cols.end.div_ceil(CELL);
         rows.flat_map(move |r| {
-            let row = &self.by_pixel
-                [self.row_starts[r as usize] as usize..self.row_starts[r as usize + 1] as usize];
-            let first = row.partition_point(|(c, _)| i64::from(*c) < *cols.start());
-            let end = *cols.end();
-            row[first..].iter().take_while(move |(c, _)| i64::from(*c) <= end).map(|(_, p)| *p as usize)
+            let start = |cell: usize| self.starts[r * self.cells_a_row + cell] as usize;
+            let cols = cols.clone();
+            let row = &self.by_cell[start(cells.start)..start(cells.end)];
+            row.iter().filter(move |(c, _)| cols.contains(&(*c as usize))).map(|(_, p)| *p as usize)
         })
     }
 }

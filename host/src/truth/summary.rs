@@ -53,6 +53,9 @@ impl Tally {
 ///
 /// Core means mean and standard deviation of what lies within two standard deviations of the mean, taken anew until they
 /// stay, the deviation corrected for what a Gaussian has outside.
+///
+/// Where the pedestals drift, a tracked pedestal is behind by what they drift in its window of dark frames, and the sum of
+/// a window of pixels is off by that times its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
     /// Clusters in the spectrum.
@@ -104,8 +107,8 @@ pub struct TruthSummary {
     pub line_kev: f64,
     /// The main line in the charge of the whole window; nothing with fewer than 10 clusters.
     pub peak: Option<Peak>,
-    /// The main line in the charge of the largest 2x2 (the largest of four sums: a little above what is expected for charge
-    /// that a 2x2 holds whole, and narrower).
+    /// The main line in the charge of the largest 2x2. A 2x2 does not hold all charge, and the largest of four is
+    /// chosen for its noise too: position and width differ from the expected ones by some percent.
     pub peak_2x2: Option<Peak>,
 }
 

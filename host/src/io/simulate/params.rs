@@ -109,6 +109,9 @@ impl Default for Simulation {
 }
 
 impl Simulation {
+    /// The most pixels of a simulated frame: 16 bytes of memory each, and a few more for every thread.
+    pub const MAX_PIXELS: usize = 1 << 27;
+
     /// A detector without faults: no hot or dead pixels, no lost packets, no common mode, no drift.
     pub fn without_faults(self) -> Self {
         Simulation {
@@ -135,12 +138,15 @@ impl Simulation {
         self.lines.iter().fold(first, |best, l| if l.weight > best.weight { *l } else { best })
     }
 
-    /// Checks every value against its range.
+    /// Checks every value against its range and returns the shape of a frame.
     ///
     /// # Errors
     /// [`Error::Param`] for the first that does not fit.
     pub fn validate(&self) -> Result<Shape> {
         let shape = Shape::new(self.rows, self.cols)?;
+        if shape.pixels() > Self::MAX_PIXELS {
+            return Err(Error::param("frame shape", shape, format!("at most {} pixels", Self::MAX_PIXELS)));
+        }
         let range = |name: &str, value: f64, low: f64, high: f64, unit: &str| {
             if (low..=high).contains(&value) {
                 Ok(())

@@ -339,3 +339,27 @@ fn pick(taken: &mut PixelMask, stream: Stream, count: usize) -> Vec<usize> {
     }
     picked
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_cloud_add_up_to_one_and_follow_the_error_function() {
+        for sigma in [0.0, 0.01, 0.3, 2.0] {
+            for centre in [10.0, 10.02, 10.5, 10.999] {
+                let sum: f64 = Shares::new(centre, sigma).map(|(_, share)| share).sum();
+                assert!((sum - 1.0).abs() < 1e-14, "sigma {sigma}, centre {centre}: {sum}");
+                assert!(Shares::new(centre, sigma).all(|(_, share)| share >= 0.0));
+            }
+        }
+        // In the middle of a pixel of 2 sigma to either side: erf(sqrt(2)).
+        let (pixel, share) = Shares::new(10.5, 0.25).max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+        assert_eq!(pixel, 10);
+        assert!((share - 0.954_499_736).abs() < 2e-6, "{share}");
+        // On the border between two pixels: half each.
+        let halves: Vec<_> = Shares::new(11.0, 0.1).collect();
+        assert_eq!(halves.len(), 2);
+        assert!(halves.iter().all(|(_, share)| (share - 0.5).abs() < 1e-12), "{halves:?}");
+    }
+}

@@ -145,8 +145,9 @@ fn copy(
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<(u64, bool)> {
     let shape = source.shape();
-    // Some 8 MiB, but a frame for every thread.
-    let batch = ((4 << 20) / shape.pixels()).clamp(rayon::current_num_threads(), 1024);
+    // Some 8 MiB; rather a frame for every thread, unless frames are huge.
+    let fit = |pixels: usize| pixels / shape.pixels();
+    let batch = fit(4 << 20).max(rayon::current_num_threads().min(fit(64 << 20))).clamp(1, 1024);
     let mut buf = FrameBuf::new(shape, batch);
     let mut done = 0;
     loop {
