@@ -97,7 +97,7 @@ fn start(
     stop: &Arc<AtomicBool>,
 ) -> Outcome<(String, Option<Trained>)> {
     if let Some(path) = &args.pedestal {
-        finder.set_pedestal(&load_pedestal(path)?)?;
+        finder.set_pedestal(&load_pedestal(path)?).map_err(usage)?;
         return Ok((path.display().to_string(), None));
     }
     let path = args.input.dark.as_ref().expect("clap asks for --dark or --pedestal");

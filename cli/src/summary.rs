@@ -261,6 +261,9 @@ fn amiss(h: &Health) -> String {
     if h.incomplete_frames > 0 {
         out += &format!(", {} incomplete frames left out", count(h.incomplete_frames));
     }
+    if h.repeated_frames > 0 {
+        out += &format!(", {} repeated frames left out", count(h.repeated_frames));
+    }
     if h.gain_pixels > 0 {
         out += &format!(", {} pixels in another gain masked in their frames", count(h.gain_pixels));
     }
@@ -291,6 +294,7 @@ pub fn health(h: &Health) -> Value {
     json!({
         "gaps": h.gaps,
         "incomplete_frames": h.incomplete_frames,
+        "repeated_frames": h.repeated_frames,
         "lost_packets": h.lost_packets,
         "lost_pixels": h.lost_pixels,
         "gain_pixels": h.gain_pixels,

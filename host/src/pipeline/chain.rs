@@ -13,7 +13,8 @@ pub struct Chain {
     /// Added to the numbers of the one that is read, once its first frame is known.
     offset: Option<u64>,
     last: Option<u64>,
-    warnings: Vec<String>,
+    /// The first source that was numbered onwards, and how many were.
+    renumbered: Option<(String, u64)>,
 }
 
 impl Chain {
@@ -28,7 +29,7 @@ impl Chain {
         for s in &sources {
             Error::check_shape(&s.name(), first.shape(), s.shape())?;
         }
-        Ok(Chain { sources, at: 0, offset: None, last: None, warnings: Vec::new() })
+        Ok(Chain { sources, at: 0, offset: None, last: None, renumbered: None })
     }
 
     fn renumber(&mut self, into: &mut FrameBuf, from: usize) {
@@ -37,11 +38,8 @@ impl Chain {
         let Some(&first) = numbers.first() else { return };
         let offset = *self.offset.get_or_insert_with(|| match last {
             Some(last) if first <= last => {
-                let name = self.sources[self.at].name();
-                self.warnings.push(format!(
-                    "{name}: its frames are numbered from {first} on like those before; here they go on from {}",
-                    last + 1
-                ));
+                let (_, count) = self.renumbered.get_or_insert_with(|| (self.sources[self.at].name(), 0));
+                *count += 1;
                 last + 1 - first
             }
             _ => 0,
@@ -99,10 +97,17 @@ impl Source for Chain {
     }
 
     fn health(&self) -> Health {
-        let mut all = Health { warnings: self.warnings.clone(), ..Health::default() };
+        let mut all = Health::default();
+        if let Some((name, count)) = &self.renumbered {
+            let more = if *count > 1 { format!(" (as those of {} more)", count - 1) } else { String::new() };
+            all.warnings.push(format!(
+                "{name}: its frame numbers begin again{more}; here they go on from the frames before"
+            ));
+        }
         for h in self.sources.iter().map(|s| s.health()) {
             all.gaps += h.gaps;
             all.incomplete_frames += h.incomplete_frames;
+            all.repeated_frames += h.repeated_frames;
             all.lost_packets += h.lost_packets;
             all.lost_pixels += h.lost_pixels;
             all.gain_pixels += h.gain_pixels;
@@ -146,7 +151,10 @@ mod tests {
             assert_eq!(one.remaining(), Some(13));
             let want: Vec<u64> = (0..11).chain(20..22).collect();
             assert_eq!(numbers(&mut one, capacity), want);
-            assert_eq!(one.health().warnings.len(), 1);
+            assert_eq!(
+                one.health().warnings,
+                ["count.npy: its frame numbers begin again; here they go on from the frames before"]
+            );
             assert_eq!(one.remaining(), Some(0));
         }
     }
