@@ -31,7 +31,7 @@ pub enum Command {
     /// Simulate a MÖNCH in copper fluorescence, find its photons, compare with the truth, draw the report
     Demo(DemoArgs),
     /// Write simulated dark and data frames to files
-    Simulate(SimulateArgs),
+    Simulate(Box<SimulateArgs>),
     /// Say what a file holds and what is wrong with it
     Info(InfoArgs),
     /// Compare two results, or two backends on the same frames

@@ -137,7 +137,7 @@ impl RunReport {
         if s.stopped {
             run.push(row("stopped", stopped_at(s)));
         }
-        run.push(row("amiss", amiss(&s.health)));
+        run.push(row("faults", faults(&s.health)));
         run.push(row("rate", format!("{} frames/s, {:.1} s", grouped(s.rate(), 0), s.seconds)));
         run.push(row("backend", format!("{} ({})", self.choice.name, self.choice.device)));
         for reason in &self.choice.reasons {
@@ -148,7 +148,7 @@ impl RunReport {
         if let Some(t) = &self.trained {
             pedestal.push(row("dark frames", format!("{}, window {}", count(t.frames), count(p.samples))));
             if t.health != Health::default() {
-                pedestal.push(row("amiss", amiss(&t.health)));
+                pedestal.push(row("faults", faults(&t.health)));
             }
         }
         pedestal.push(row("median", format!("mean {:.1} ADU, noise {:.2} ADU", p.mean_adu, p.noise_adu)));
@@ -252,8 +252,8 @@ pub fn stopped_at(s: &Summary) -> String {
     }
 }
 
-/// What was amiss with frames, in words.
-fn amiss(h: &Health) -> String {
+/// What was wrong with frames, in words.
+fn faults(h: &Health) -> String {
     let mut out = format!("{} gaps, {} lost packets", count(h.gaps), count(h.lost_packets));
     if h.lost_pixels > 0 {
         out += &format!(" ({} pixels masked in their frames)", count(h.lost_pixels));
@@ -289,7 +289,7 @@ fn rest_of(q: &Params) -> String {
     out
 }
 
-/// What was amiss with frames, for JSON.
+/// What was wrong with frames, for JSON.
 pub fn health(h: &Health) -> Value {
     json!({
         "gaps": h.gaps,

@@ -90,26 +90,3 @@ fn the_second_ends_it_at_once_and_no_output_stands_there() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!names(dir.path()).contains(&"out.clust".to_string()));
 }
-
-#[test]
-fn training_can_be_stopped_too() {
-    let dir = tempfile::tempdir().unwrap();
-    let set = golden::set("moench").unwrap();
-    let dark = dir.path().join("dark.npy");
-    write_npy(&dark, set.shape, &set.darks.repeat(60));
-    let (dark, out) = (dark.to_str().unwrap(), dir.path().join("out.clust"));
-    let args = ["find", "--dark", dark, "--data", dark, "--first", "59000", "--out", out.to_str().unwrap()];
-    let mut child = command(args.iter().chain(&SLOW)).stderr(Stdio::piped()).spawn().unwrap();
-    // The output is opened before training begins.
-    let start = Instant::now();
-    while names(dir.path()).len() < 2 {
-        assert!(start.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
-        sleep(Duration::from_millis(1));
-    }
-    signal(&child);
-    let o = child.wait_with_output().unwrap();
-    let said = common::stderr(&o);
-    assert_eq!(o.status.code(), Some(1), "{said}");
-    assert!(said.contains("stopped by the user"), "{said}");
-    assert_eq!(names(dir.path()), ["dark.npy"]);
-}
