@@ -331,6 +331,27 @@ fn without_a_packet_mask_lost_rows_are_told_by_their_ones() {
 }
 
 #[test]
+fn lost_packets_that_were_not_padded_are_told_by_the_mask() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = Shape { rows: 400, cols: 400 };
+    let o = RawOptions { ports: 2, ..RawOptions::new(Detector::Moench, shape) };
+    let master = write_run(dir.path(), &o, 2);
+    // What lies in the file is an older image, say, and no 0xFFFF.
+    change_headers(&dir.path().join("run_d1_f0_0.raw"), 160_000, |k, h| {
+        if k == 1 {
+            h.caught.remove(24);
+            h.packets = 24;
+        }
+    });
+    let mut source = open(&master);
+    let frames = read_all(&mut source);
+    assert_eq!(frames[0].lost, None);
+    let lost: Vec<_> = frames[1].lost.as_ref().unwrap().indices().collect();
+    assert_eq!(lost, (392 * 400..400 * 400).collect::<Vec<_>>());
+    assert_eq!((source.health().lost_packets, source.health().lost_pixels), (1, 3200));
+}
+
+#[test]
 fn headers_that_count_no_packets_leave_the_rows_of_ones() {
     let dir = tempfile::tempdir().unwrap();
     let o = options(30, 70);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use scheidegg_finder::{Error, FrameBuf, LostPixels, Result, Shape};
 
-use super::raw::{Found, Gain, decode_rows};
+use super::raw::{Found, Gain, Rule, decode_rows};
 use super::read_at::Blob;
 use super::{Health, Source};
 
@@ -155,7 +155,8 @@ impl Source for DatSource {
     fn read(&mut self, into: &mut FrameBuf) -> Result<usize> {
         Error::check_shape(&self.name(), self.shape, into.shape())?;
         self.plan(into.capacity() - into.len())?;
-        let (shape, gain) = (self.shape, self.gain);
+        // Nothing in the file tells of lost packets.
+        let (shape, rule) = (self.shape, Rule { gain: self.gain, ones_are_lost: true });
         let (mut lost, mut others) = (0, 0);
         into.extend(&self.numbers, |memory| {
             let found: std::io::Result<Vec<Found>> = memory
@@ -163,7 +164,7 @@ impl Source for DatSource {
                 .zip(self.places.par_iter())
                 .map(|(frame, at)| {
                     self.blob.read_exact_at(bytemuck::cast_slice_mut(frame), *at)?;
-                    Ok(decode_rows(frame, shape, gain))
+                    Ok(decode_rows(frame, shape, rule))
                 })
                 .collect();
             let mut masks = Vec::new();

@@ -93,7 +93,7 @@ pub fn info(
             FrameFile::RawMaster | FrameFile::Npy => of_raw(path, options)?,
         },
     };
-    info.row("bytes", bytes);
+    info.row("bytes of the file", bytes);
     Ok(info)
 }
 

@@ -1,6 +1,7 @@
 //! Frames from a `.npy` file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use scheidegg_finder::{Error, FrameBuf, Result, Shape};
@@ -33,7 +34,20 @@ impl NpySource {
     /// # Errors
     /// [`Error::File`] for another type, order or number of dimensions.
     pub fn open(path: &Path) -> Result<NpySource> {
-        let (blob, bytes, header) = super::open(path)?;
+        let (blob, bytes) = Blob::open(path)?;
+        NpySource::of(path, blob, bytes)
+    }
+
+    /// The content of a file, in memory: for tests and fuzzing.
+    ///
+    /// # Errors
+    /// As [`NpySource::open`].
+    pub fn in_memory(content: &[u8]) -> Result<NpySource> {
+        NpySource::of(Path::new("memory.npy"), Blob::Memory(Arc::from(content)), content.len() as u64)
+    }
+
+    fn of(path: &Path, blob: Blob, bytes: u64) -> Result<NpySource> {
+        let header = super::read_header(&blob, bytes, 0).map_err(|what| Error::file(path, what))?;
         let err = |what: String| Err(Error::file(path, what));
         let wanted = Dtype::One(Scalar::new('u', 2));
         if header.dtype != wanted {

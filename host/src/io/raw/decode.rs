@@ -40,19 +40,28 @@ impl Found {
     }
 }
 
+/// How words become charge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    /// What becomes of other gains.
+    pub gain: Gain,
+    /// Whether every 0xFFFF is taken for a loss, because nothing says which packets came; else a whole row of them only.
+    pub ones_are_lost: bool,
+}
+
 /// Turns the words of one row of a port into charge, in place. `first` is the frame's index of the first of them. A row
 /// of nothing but 0xFFFF was lost, whatever its header says: no pixel row is saturated in the lowest gain throughout.
-pub(super) fn row(words: &mut [u16], first: usize, shape: Shape, gain: Gain, found: &mut Found) {
+pub(super) fn row(words: &mut [u16], first: usize, shape: Shape, rule: Rule, found: &mut Found) {
     let (any, all) = words.iter().fold((0, LOST), |(any, all), w| (any | w, all & w));
     if any & !CHARGE == 0 {
         return;
     }
-    if all == LOST {
-        let mask = found.mask(shape);
-        for i in first..first + words.len() {
-            mask.insert_index(i);
+    if all == LOST || rule.ones_are_lost {
+        for (i, _) in words.iter().enumerate().filter(|w| *w.1 == LOST) {
+            found.mask(shape).insert_index(first + i);
         }
-    } else if gain == Gain::MaskOthers {
+    }
+    if all != LOST && rule.gain == Gain::MaskOthers {
         let mask = found.mask(shape);
         let mut others = 0;
         for (i, w) in words.iter().enumerate() {
@@ -67,10 +76,10 @@ pub(super) fn row(words: &mut [u16], first: usize, shape: Shape, gain: Gain, fou
 }
 
 /// Turns a whole image, row by row, into charge.
-pub(crate) fn rows(words: &mut [u16], shape: Shape, gain: Gain) -> Found {
+pub(crate) fn rows(words: &mut [u16], shape: Shape, rule: Rule) -> Found {
     let mut found = Found::default();
     for (r, words) in words.chunks_exact_mut(shape.cols).enumerate() {
-        row(words, r * shape.cols, shape, gain, &mut found);
+        row(words, r * shape.cols, shape, rule, &mut found);
     }
     found.count_lost();
     found
@@ -90,10 +99,14 @@ mod tests {
 
     const SHAPE: Shape = Shape { rows: 2, cols: 4 };
 
+    const fn rule(gain: Gain) -> Rule {
+        Rule { gain, ones_are_lost: false }
+    }
+
     #[test]
     fn charge_is_left_alone() {
         let (mut words, mut found) = ([0, 1, 0x3fff, 7], Found::default());
-        row(&mut words, 0, SHAPE, Gain::MaskOthers, &mut found);
+        row(&mut words, 0, SHAPE, rule(Gain::MaskOthers), &mut found);
         assert_eq!(words, [0, 1, 0x3fff, 7]);
         assert!(found.mask.is_none());
     }
@@ -102,7 +115,7 @@ mod tests {
     fn other_gains_are_masked_and_never_charge() {
         for bits in [0x4000, 0x8000, 0xc000] {
             let (mut words, mut found) = ([5, 6 | bits, 7, 0x3fff | bits], Found::default());
-            row(&mut words, 4, SHAPE, Gain::MaskOthers, &mut found);
+            row(&mut words, 4, SHAPE, rule(Gain::MaskOthers), &mut found);
             assert_eq!(words, [5, 6, 7, 0x3fff]);
             assert_eq!(found.mask.unwrap().indices().collect::<Vec<_>>(), [5, 7]);
             assert_eq!((found.gain, found.lost), (2, 0));
@@ -112,7 +125,7 @@ mod tests {
     #[test]
     fn other_gains_are_kept_when_asked() {
         let (mut words, mut found) = ([5, 0x4006, 7, 8], Found::default());
-        row(&mut words, 0, SHAPE, Gain::KeepValue, &mut found);
+        row(&mut words, 0, SHAPE, rule(Gain::KeepValue), &mut found);
         assert_eq!(words, [5, 6, 7, 8]);
         assert!(found.mask.is_none() && found.gain == 0);
     }
@@ -121,7 +134,7 @@ mod tests {
     fn a_row_of_ones_was_lost_in_any_case() {
         for gain in [Gain::MaskOthers, Gain::KeepValue] {
             let (mut words, mut found) = ([0xffff; 4], Found::default());
-            row(&mut words, 4, SHAPE, gain, &mut found);
+            row(&mut words, 4, SHAPE, rule(gain), &mut found);
             assert_eq!(found.mask.unwrap().indices().collect::<Vec<_>>(), [4, 5, 6, 7]);
             assert_eq!(found.gain, 0);
         }
@@ -132,8 +145,19 @@ mod tests {
         let (mut words, mut found) = ([0xffff, 0xffff, 3, 0x4000], Found::default());
         found.mask(SHAPE).insert_index(0);
         found.mask(SHAPE).insert_index(1);
-        row(&mut words, 0, SHAPE, Gain::MaskOthers, &mut found);
+        row(&mut words, 0, SHAPE, rule(Gain::MaskOthers), &mut found);
         assert_eq!(found.gain, 1);
         assert_eq!(found.mask.unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_word_of_ones_was_lost_when_nothing_tells() {
+        for gain in [Gain::MaskOthers, Gain::KeepValue] {
+            let (mut words, mut found) = ([0xffff, 3, 0x4001, 0xffff], Found::default());
+            row(&mut words, 0, SHAPE, Rule { gain, ones_are_lost: true }, &mut found);
+            found.count_lost();
+            assert_eq!((found.lost, found.gain), (2, u64::from(gain == Gain::MaskOthers)));
+            assert_eq!(words[1..3], [3, 1]);
+        }
     }
 }

@@ -73,9 +73,11 @@ impl Fields {
             Value::Number(n) => n.as_u64(),
             Value::String(s) => {
                 let first = s.split_whitespace().next().unwrap_or("");
-                match first.strip_prefix("0x") {
-                    Some(hex) => u64::from_str_radix(hex, 16).ok(),
-                    None => first.parse().ok(),
+                match (first, first.strip_prefix("0x")) {
+                    ("true", _) => Some(1),
+                    ("false", _) => Some(0),
+                    (_, Some(hex)) => u64::from_str_radix(hex, 16).ok(),
+                    _ => first.parse().ok(),
                 }
             }
             Value::Bool(b) => Some(u64::from(*b)),

@@ -11,7 +11,7 @@ mod port;
 mod source;
 
 pub use decode::Gain;
-pub(crate) use decode::{Found, rows as decode_rows};
+pub(crate) use decode::{Found, Rule, rows as decode_rows};
 pub use fields::Roi;
 pub use header::{Detector, Header, PacketSet};
 pub use master::Master;

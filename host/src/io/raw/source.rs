@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use scheidegg_finder::{Error, FrameBuf, LostPixels, Result, Shape};
 
-use super::decode::{self, Found, Gain};
+use super::decode::{self, Found, Gain, Rule};
 use super::header::{Detector, Header};
 use super::layout::{Layout, Lost, Packets, PortView, moench03};
 use super::master::Master;
@@ -291,7 +291,10 @@ impl RawSource {
     fn frame(&self, heads: &[Head], pixels: &mut [u16]) -> Result<Found> {
         let mut found = Found::default();
         for (head, view) in heads.iter().zip(&self.layout.ports) {
-            if let Some(packets) = self.packets.filter(|p| matches!(p.lost(&head.header), Lost::Packets(_))) {
+            let lost = self.packets.map(|p| p.lost(&head.header));
+            let rule =
+                Rule { gain: self.gain, ones_are_lost: matches!(lost, None | Some(Lost::Somewhere(_))) };
+            if let Some(packets) = self.packets.filter(|_| matches!(lost, Some(Lost::Packets(_)))) {
                 let mask = found.mask(self.layout.shape);
                 let cols = self.layout.shape.cols;
                 match self.words {
@@ -302,7 +305,7 @@ impl RawSource {
                     None => packets.mask(&head.header, view.full.pixels(), |w| view.pixel_of(w, cols), mask),
                 }
             }
-            self.image(head, view, pixels, &mut found).map_err(|e| {
+            self.image(head, view, rule, pixels, &mut found).map_err(|e| {
                 let file = &self.matching.ports.iter().find(|p| p.d == view.port).expect("its port").files
                     [head.file];
                 Error::io(&file.path, e)
@@ -316,6 +319,7 @@ impl RawSource {
         &self,
         head: &Head,
         view: &PortView,
+        rule: Rule,
         pixels: &mut [u16],
         found: &mut Found,
     ) -> std::io::Result<()> {
@@ -328,7 +332,7 @@ impl RawSource {
             let into = &mut pixels[view.row * cols..][..view.used.rows * cols];
             head.blob.read_exact_at(bytemuck::cast_slice_mut(into), head.image)?;
             for (r, row) in into.chunks_exact_mut(cols).enumerate() {
-                decode::row(row, (view.row + r) * cols, self.layout.shape, self.gain, found);
+                decode::row(row, (view.row + r) * cols, self.layout.shape, rule, found);
             }
             return Ok(());
         }
@@ -349,7 +353,7 @@ impl RawSource {
                 let first = (view.row + r) * cols + view.col;
                 let to = &mut pixels[first..][..view.used.cols];
                 to.copy_from_slice(from);
-                decode::row(to, first, self.layout.shape, self.gain, found);
+                decode::row(to, first, self.layout.shape, rule, found);
             }
             Ok(())
         })
