@@ -91,7 +91,17 @@ impl Axis {
         let first = (self.low.log10() - 1e-9).ceil() as i32;
         let last = (self.high.log10() + 1e-9).floor() as i32;
         let every = ((last - first + 1) as usize).div_ceil(count.max(1)).max(1);
-        let major = (first..=last).step_by(every).map(|p| (10f64.powi(p), power_of_ten(p))).collect();
+        let mut major: Vec<_> =
+            (first..=last).step_by(every).map(|p| (10f64.powi(p), power_of_ten(p))).collect();
+        if major.len() < 2 {
+            // Little more than a decade: between the powers, too.
+            let digits = (-self.low.log10().floor()).clamp(0.0, 9.0) as usize;
+            let between = (first - 1..=last).flat_map(|p| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(p)));
+            major = between
+                .filter(|v| (self.low..=self.high).contains(v))
+                .map(|v| (v, grouped(v, digits)))
+                .collect();
+        }
         let minor = (first - 1..=last)
             .flat_map(|p| (1..10).map(move |m| f64::from(m) * 10f64.powi(p)))
             .filter(|v| (self.low..=self.high).contains(v))
@@ -167,6 +177,8 @@ mod tests {
         assert_eq!(words(&big, 3), ["0", "1", "2", "3"]);
         assert_eq!(big.label(&big.ticks(3)), "frame (×10⁹)");
         assert_eq!(words(&Axis::log("", 1.0, 2e4), 8), ["1", "10", "10²", "10³", "10⁴"]);
+        assert_eq!(words(&Axis::log("", 1.2, 15.0), 8), ["2", "5", "10"]);
+        assert_eq!(words(&Axis::log("", 0.8, 8.0), 8), ["1.0", "2.0", "5.0"]);
         assert_eq!(words(&Axis::log("", 1e-4, 1.0), 3), ["10⁻⁴", "10⁻²", "1"]);
     }
 

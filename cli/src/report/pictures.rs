@@ -133,7 +133,7 @@ fn timeline(sink: &ReportSink) -> Named {
         band.push((x, s.min as f64, s.max as f64));
         at += s.frames;
     }
-    let high = spans.iter().map(|s| s.max).max().unwrap_or(0) as f64;
+    let high = spans.iter().map(|s| s.max).max().unwrap_or(0).max(1) as f64;
     let low = spans.iter().map(|s| s.min).min().unwrap_or(0) as f64;
     // From 0 unless the counts vary by little.
     let low = if low > 0.7 * high { low - 0.5 * (high - low) } else { 0.0 };
@@ -145,7 +145,7 @@ fn timeline(sink: &ReportSink) -> Named {
     layers.push(Layer::Line { name, colour: BLUE, points: mean });
     let chart = Chart {
         title: "Clusters per frame".into(),
-        x: Axis::linear("frame of the run", 0.0, at as f64),
+        x: Axis::linear("frame of the run", 0.0, at.max(1) as f64),
         y: Axis::linear("clusters per frame", low.max(0.0), high + 0.15 * (high - low).max(1.0)),
         layers,
         empty: (at == 0).then(|| "no frames".into()),
