@@ -156,6 +156,7 @@ mod tests {
                 ["count.npy: its frame numbers begin again; here they go on from the frames before"]
             );
             assert_eq!(one.remaining(), Some(0));
+            assert_eq!(numbers(&mut chain(&[(0, 5), (4, 2), (7, 1)]), capacity), (0..8).collect::<Vec<_>>());
         }
     }
 
