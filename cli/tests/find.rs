@@ -271,3 +271,45 @@ fn one_file_can_hold_darks_and_data() {
         (clusters(dir.path().join("1.npz").as_path(), "3"), clusters(&dir.path().join("2.npz"), "3"));
     assert!(one.iter().map(|c| (c.0 - 100, c.1, c.2, c.3.clone())).eq(two));
 }
+
+/// Dark frames alike in every pixel, and one frame with two equal neighbours: a tie to the bit.
+#[test]
+fn every_option_reaches_the_finder() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = Shape { rows: 9, cols: 9 };
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let darks: Vec<u16> = (0..20 * shape.pixels()).map(|i| 100 + (i / shape.pixels() % 3) as u16).collect();
+    let mut frame = vec![101; shape.pixels()];
+    (frame[40], frame[41]) = (5000, 5000);
+    write_npy(dir.path().join("dark.npy").as_path(), shape, &darks);
+    write_npy(dir.path().join("data.npy").as_path(), shape, &frame);
+    let (dark, data, out) = (at("dark.npy"), at("data.npy"), at("o.npz"));
+    let base =
+        ["find", "--dark", &dark, "--data", &data, "--out", &out, "--pedestal-samples", "20", "--json"];
+    let with = |more: &[&str]| json(base.iter().chain(more));
+    let said = with(&[]);
+    assert_eq!(said["clusters"], 2);
+    assert_eq!(with(&["--ties", "first"])["clusters"], 1);
+    assert_eq!(with(&["--noise-floor", "2000"])["clusters"], 0);
+    for (option, value, name) in [
+        ("--size", "5x3", "size"),
+        ("--update", "serial", "update"),
+        ("--noise", "fixed", "noise"),
+        ("--precision", "f64f32", "precision"),
+        ("--payload", "f16", "payload"),
+        ("--ties", "first", "ties"),
+    ] {
+        assert_ne!(said["params"][name], value);
+        assert_eq!(with(&[option, value])["params"][name], value);
+    }
+    for (option, value, name) in [
+        ("--n-sigma", "7.5", "n_sigma"),
+        ("--lanes", "3", "lanes"),
+        ("--noise-floor", "2.5", "noise_floor_adu"),
+    ] {
+        assert_eq!(with(&[option, value])["params"][name].as_f64().unwrap().to_string(), value);
+    }
+    assert_eq!(with(&["--test2"])["params"]["test2"], true);
+    let clipped = with(&["--payload", "i16", "--n-sigma", "1"]);
+    assert_eq!(clipped["saturated_values"], 0);
+}
