@@ -8,4 +8,10 @@
 pub use scheidegg_finder::*;
 
 pub mod io;
+pub mod pipeline;
+mod registry;
+#[cfg(test)]
+mod testing;
 pub mod truth;
+
+pub use registry::{AUTO, Choice, Registry};
