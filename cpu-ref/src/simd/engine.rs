@@ -347,8 +347,10 @@ impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P
     }
 
     fn start(&mut self, pedestal: &Pedestal, mask: Option<&PixelMask>) -> Result<()> {
-        self.lanes.clear();
-        for _ in 0..self.params.lanes {
+        for lane in &mut self.lanes {
+            lane.set(pedestal, &self.params);
+        }
+        while self.lanes.len() < self.params.lanes {
             self.lanes.push(Lane::new(self.layout, pedestal, &self.params));
         }
         self.mask = mask.filter(|m| !m.is_empty()).map(|m| {
@@ -437,6 +439,6 @@ impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P
     }
 
     fn set_lane(&mut self, lane: usize, pedestal: &Pedestal) {
-        self.lanes[lane] = Lane::new(self.layout, pedestal, &self.params);
+        self.lanes[lane].set(pedestal, &self.params);
     }
 }

@@ -65,8 +65,21 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     }
 }
 
-/// Rows of a frame that are asked for ahead.
-const AHEAD: usize = 4;
+/// Asks for the pixels at a column of the rows that are converted next. A frame comes from far; this is done while
+/// rows are decided, when the caches have little else to do.
+#[inline(always)]
+pub(super) unsafe fn ask<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: usize) {
+    let layout = &job.layout;
+    if c.is_multiple_of(32) {
+        for r in row..row + rows {
+            // SAFETY: a hint; the address need not be one of the frame.
+            unsafe { V::prefetch(job.frame.wrapping_add(r * layout.cols + c)) };
+        }
+    }
+}
+
+/// Rows between the last one converted and those that are asked for.
+pub(super) const AHEAD: usize = 2;
 
 /// Converts row `r`: centred pixels, corrected values and, unless they are taken `DIRECT`ly from those, row sums
 /// and row maxima of every window.
@@ -95,12 +108,7 @@ pub(super) unsafe fn convert<F, P, C, const W: usize, const DIRECT: bool>(
         let (d, y) = (slot.add(PAD), slot.add(pipe.centred));
         let inv_n = F::W::splat(job.inv_n);
         let whole = layout.cols / lanes * lanes;
-        // Frames come from far; what is asked for now is there some rows later.
-        let ahead = x.wrapping_add(AHEAD * layout.cols);
         for c in (0..whole).step_by(lanes) {
-            if c % 32 == 0 {
-                F::V::prefetch(ahead.wrapping_add(c));
-            }
             correct::<F, P, C>(x.add(c), x0.add(c), state.add(paired(c)), inv_n, d.add(c), y.add(c));
         }
         if whole < layout.width {
@@ -254,6 +262,7 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
         let tracked = job.fixed.is_null();
         for c in (0..layout.width).step_by(lanes) {
             let p = paired(c);
+            ask::<F::V, P, C>(job, q + ROWS + h - 1 - up + AHEAD, ROWS, c);
             // Sums top to bottom, one for every row; maxima of the rows that all windows share only once.
             let mut sum = [zero; ROWS];
             let mut max = [zero; ROWS];
