@@ -65,18 +65,37 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     }
 }
 
-/// Asks for the pixels at a column of the rows that are converted next. A frame comes from far; this is done while
-/// rows are decided, when the caches have little else to do.
+/// Asks for the pixels at a column of rows that are converted soon. A frame comes from far; this is done while rows
+/// are decided, when the caches have little else to do.
 #[inline(always)]
-pub(super) unsafe fn ask<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: usize) {
-    let layout = &job.layout;
-    if c.is_multiple_of(32) {
+pub(super) fn ask<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: usize) {
+    if c.is_multiple_of(LINE / 2) {
         for r in row..row + rows {
             // SAFETY: a hint; the address need not be one of the frame.
-            unsafe { V::prefetch(job.frame.wrapping_add(r * layout.cols + c)) };
+            unsafe { V::prefetch(job.frame.wrapping_add(r * job.layout.cols + c).cast()) };
         }
     }
 }
+
+/// Asks for the state at a column of rows that are converted next.
+#[inline(always)]
+fn ask_state<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: usize) {
+    let width = job.layout.width;
+    for r in row..row + rows {
+        let (x0, state) = (r * width + c, r * 2 * width + paired(c));
+        // SAFETY: a hint; the address need not be one of the state.
+        unsafe {
+            if c.is_multiple_of(LINE / 2) {
+                V::prefetch(job.x0.wrapping_add(x0).cast());
+            }
+            V::prefetch(job.state.wrapping_add(state).cast());
+            V::prefetch(job.state.wrapping_add(state + BLOCK).cast());
+        }
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Rows between the last one converted and those that are asked for.
 pub(super) const AHEAD: usize = 2;
@@ -262,7 +281,12 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
         let tracked = job.fixed.is_null();
         for c in (0..layout.width).step_by(lanes) {
             let p = paired(c);
-            ask::<F::V, P, C>(job, q + ROWS + h - 1 - up + AHEAD, ROWS, c);
+            let next = q + ROWS + h - 1 - up;
+            ask::<F::V, P, C>(job, next + AHEAD, ROWS, c);
+            if W == 3 {
+                // Wider windows have enough to do to wait for nothing; asking would cost them more.
+                ask_state::<F::V, P, C>(job, next, ROWS, c);
+            }
             // Sums top to bottom, one for every row; maxima of the rows that all windows share only once.
             let mut sum = [zero; ROWS];
             let mut max = [zero; ROWS];
