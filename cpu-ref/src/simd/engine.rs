@@ -29,10 +29,6 @@ const GROUP: usize = 4;
 /// Bytes of rings that a group may have, so that they and the rows of the state stay in the second-level cache.
 const RINGS: usize = 384 * 1024;
 
-/// Bytes of a lane's state up to which one thread alone takes frame by frame: the last-level cache gives it back fast
-/// enough, and the ring of one frame stays in the first level.
-const NEAR: usize = 8 * 1024 * 1024;
-
 /// The kernel for parameters.
 pub(super) fn kernel(params: &Params) -> Kernel {
     let size = params.size;
@@ -87,11 +83,7 @@ impl<P: Sums + Convert<C>, C: Real + Plain> CpuEngine<P, C> {
         let layout = Layout::new(shape.rows, shape.cols, params.size);
         let serial = params.update == Update::Serial;
         let pipe = || Pipe::new(layout, params.test2, serial);
-        let state = layout.rows * layout.width * (2 * P::BYTES + 2);
-        let group = match pool.threads() == 1 && state <= NEAR {
-            true => 1,
-            false => (RINGS / pipe().bytes()).clamp(1, GROUP),
-        };
+        let group = (RINGS / pipe().bytes()).clamp(1, GROUP);
         let way = || Way { pipe: pipe(), mask: None };
         let ways = (0..pool.threads()).map(|_| Mutex::new((0..group).map(|_| way()).collect())).collect();
         CpuEngine {
