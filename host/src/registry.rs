@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::thread;
 
-use scheidegg_cpu::oracle::OracleBackend;
+use scheidegg_cpu::{CpuBackend, OracleBackend};
 use scheidegg_finder::{Backend, Error, Finder, Params, Probe, Result, Shape};
 
 /// The name that asks for the likely fastest backend.
@@ -41,6 +41,7 @@ impl Registry {
     /// The same with this many threads for the backends on the CPU.
     pub fn with_threads(threads: usize) -> Self {
         let mut registry = Registry::empty();
+        registry.register(Box::new(CpuBackend::new().threads(threads)));
         registry.register(Box::new(OracleBackend::with_threads(threads)));
         registry
     }
