@@ -104,7 +104,13 @@ fn announce(args: &DemoArgs, s: &Simulation) {
         s.noise_adu,
         s.gain_adu_per_kev
     );
-    println!("{DARKS} dark frames and {} data frames go to {}\n", count(args.frames), args.out.display());
+    let frames = DARKS + args.frames;
+    let megabytes = (s.rows * s.cols * 2) as f64 * frames as f64 / 1e6;
+    println!(
+        "{DARKS} dark frames and {} data frames, {megabytes:.0} MB, go to {}\n",
+        count(args.frames),
+        args.out.display()
+    );
 }
 
 /// The comparison with the truth for the report.

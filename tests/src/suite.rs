@@ -1,6 +1,7 @@
 //! The suite: every check a backend must pass, and the report.
 
 mod agreement;
+mod edges;
 mod golden;
 mod protocol;
 mod training;
@@ -230,6 +231,7 @@ pub fn run(backend: &dyn Backend, options: &Options) -> Report {
         .into_iter()
         .chain(golden::checks())
         .chain(training::checks(options.seed))
+        .chain(edges::checks(options.seed))
         .chain(agreement::checks(options.seed, options.random_runs));
     for check in checks {
         if options.only.as_ref().is_some_and(|text| !check.name.contains(text)) {

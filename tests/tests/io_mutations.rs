@@ -193,7 +193,7 @@ fn damaged_archives() {
     let mut random = seed_of(5);
     for path in [&results, &records, &pedestal] {
         let bytes = fs::read(path).unwrap();
-        for _ in 0..1000 {
+        for _ in 0..400 {
             fs::write(path, mutate(&bytes, &mut random)).unwrap();
             let _ = load_pedestal(path);
             if let Ok(mut reader) = open_results(path, None, None) {

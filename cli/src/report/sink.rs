@@ -55,18 +55,32 @@ impl Sink for ReportSink {
             self.timeline.push(pair[1] - pair[0]);
         }
         self.clusters += batch.len() as u64;
-        for cluster in batch.iter() {
-            self.centre.add(cluster.centre());
-            self.full.add(cluster.sum());
-            self.square.add(cluster.max_sum_2x2().0);
-            let hits = &mut self.hits[usize::from(cluster.y) * self.shape.cols + usize::from(cluster.x)];
-            *hits = hits.saturating_add(1);
-            let cell = cluster.eta2().and_then(|e| Some((cell_of(e.x)?, cell_of(e.y)?)));
-            match cell {
-                Some((x, y)) => self.eta[y * ETA_CELLS + x] += 1,
-                None => self.eta_outside += 1,
+        let cols = self.shape.cols;
+        let ReportSink { centre, square, full, hits, eta, eta_outside, .. } = self;
+        // Three passes at once, each over accumulators of its own.
+        let sums = || {
+            for cluster in batch.iter() {
+                centre.add(cluster.centre());
+                full.add(cluster.sum());
             }
-        }
+        };
+        let map = || {
+            for cluster in batch.iter() {
+                let hits = &mut hits[usize::from(cluster.y) * cols + usize::from(cluster.x)];
+                *hits = hits.saturating_add(1);
+            }
+        };
+        let squares = || {
+            for cluster in batch.iter() {
+                let shared = cluster.eta2();
+                square.add(shared.map_or_else(|| cluster.max_sum_2x2().0, |e| e.sum));
+                match shared.and_then(|e| Some((cell_of(e.x)?, cell_of(e.y)?))) {
+                    Some((x, y)) => eta[y * ETA_CELLS + x] += 1,
+                    None => *eta_outside += 1,
+                }
+            }
+        };
+        rayon::join(squares, || rayon::join(sums, map));
         Ok(())
     }
 
