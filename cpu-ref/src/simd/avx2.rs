@@ -58,6 +58,15 @@ impl Vector for F32x8 {
         unsafe { F32x8(_mm256_max_ps(other.0, self.0)) }
     }
     #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: see above. Values that are not negative are ordered as their bits are as integers, and negative
+        // ones come below them; integer units are free while the others multiply and compare.
+        unsafe {
+            let (a, b) = (_mm256_castps_si256(self.0), _mm256_castps_si256(other.0));
+            F32x8(_mm256_castsi256_ps(_mm256_max_epi32(a, b)))
+        }
+    }
+    #[inline(always)]
     unsafe fn smaller(self, other: Self) -> Self {
         // SAFETY: see above. The instruction is `first < second ? first : second`.
         unsafe { F32x8(_mm256_min_ps(other.0, self.0)) }
@@ -140,7 +149,7 @@ impl Vector for F32x8 {
     #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 
@@ -264,7 +273,7 @@ impl Vector for F64x4 {
     #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 

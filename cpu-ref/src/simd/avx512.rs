@@ -58,6 +58,15 @@ impl Vector for F32x16 {
         unsafe { F32x16(_mm512_max_ps(other.0, self.0)) }
     }
     #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: see above. Values that are not negative are ordered as their bits are as integers, and negative
+        // ones come below them; integer units are free while the others multiply and compare.
+        unsafe {
+            let (a, b) = (_mm512_castps_si512(self.0), _mm512_castps_si512(other.0));
+            F32x16(_mm512_castsi512_ps(_mm512_max_epi32(a, b)))
+        }
+    }
+    #[inline(always)]
     unsafe fn smaller(self, other: Self) -> Self {
         // SAFETY: see above. The instruction is `first < second ? first : second`.
         unsafe { F32x16(_mm512_min_ps(other.0, self.0)) }
@@ -138,7 +147,7 @@ impl Vector for F32x16 {
     #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 
@@ -182,6 +191,14 @@ impl Vector for F64x8 {
     unsafe fn larger(self, other: Self) -> Self {
         // SAFETY: see above. The instruction is `first > second ? first : second`.
         unsafe { F64x8(_mm512_max_pd(other.0, self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: see above, and `peak` of `F32x16`.
+        unsafe {
+            let (a, b) = (_mm512_castpd_si512(self.0), _mm512_castpd_si512(other.0));
+            F64x8(_mm512_castsi512_pd(_mm512_max_epi64(a, b)))
+        }
     }
     #[inline(always)]
     unsafe fn smaller(self, other: Self) -> Self {
@@ -257,7 +274,7 @@ impl Vector for F64x8 {
     #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 

@@ -24,7 +24,7 @@ use super::shells::{Advance, Kernel};
 const STEP: usize = 8;
 
 /// Frames of a group at most.
-const GROUP: usize = 8;
+const GROUP: usize = 4;
 
 /// Bytes of rings that a group may have, so that they and the rows of the state stay in the second-level cache.
 const RINGS: usize = 384 * 1024;

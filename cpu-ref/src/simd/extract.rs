@@ -52,7 +52,7 @@ impl<C: Real> Rows<'_, C> {
     }
 }
 
-/// Stores the windows of row `q` whose bits are set, in the row `of_pair` of the pair, and writes its trace.
+/// Stores the windows of row `q` whose bits are set, the `of`-th of those decided at once, and writes its trace.
 ///
 /// # Safety
 /// The row's bits are written and the rows of its windows are in the ring.
@@ -62,7 +62,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     pipe: &mut Pipe<C>,
     q: usize,
     rows: &Rows<'_, C>,
-    of_pair: usize,
+    of: usize,
 ) where
     F: Family<P, C>,
     P: Convert<C> + Plain,
@@ -71,7 +71,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     let size = job.layout.size;
     let (w, h) = if W == 0 { (size.w, size.h) } else { (W, H) };
     let words = job.layout.words;
-    let stored = pipe.bits(Bits::Stored, of_pair, words);
+    let stored = pipe.bits(Bits::Stored, of, words);
     if job.masked() {
         for k in 0..words {
             // SAFETY: rows of `words` words. A masked pixel stores nothing.
@@ -80,7 +80,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     }
     if W == 0 && !job.trace.is_null() {
         // SAFETY: the bits are those of the row.
-        unsafe { trace(job, pipe, q, rows, of_pair) };
+        unsafe { trace(job, pipe, q, rows, of) };
     }
     let bytes = 4 + w * h * job.payload.bytes();
     let layout = &job.layout;
@@ -250,11 +250,11 @@ unsafe fn trace<P, C: Real + Plain>(
     pipe: &mut Pipe<C>,
     q: usize,
     rows: &Rows<'_, C>,
-    of_pair: usize,
+    of: usize,
 ) {
     let words = job.layout.words;
     let [stored, peak, fires, negative] =
-        [Bits::Stored, Bits::Peak, Bits::Fires, Bits::Negative].map(|b| pipe.bits(b, of_pair, words));
+        [Bits::Stored, Bits::Peak, Bits::Fires, Bits::Negative].map(|b| pipe.bits(b, of, words));
     for c in 0..job.layout.cols {
         // SAFETY: rows of bits have a bit a column.
         unsafe {

@@ -29,6 +29,12 @@ pub(super) trait Vector: Copy {
     unsafe fn mul(self, other: Self) -> Self;
     /// `other > self ? other : self`.
     unsafe fn larger(self, other: Self) -> Self;
+    /// The larger of both where either is above zero; where none is, any value that is not above zero.
+    #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { self.larger(other) }
+    }
     /// `other < self ? other : self`.
     unsafe fn smaller(self, other: Self) -> Self;
     /// `self > other`.
@@ -92,7 +98,7 @@ impl<V: Vector> Vector for Two<V> {
     type Mask = (V::Mask, V::Mask);
     const LANES: usize = 2 * V::LANES;
 
-    lanewise!(add, sub, mul, larger, smaller);
+    lanewise!(add, sub, mul, larger, peak, smaller);
 
     #[inline(always)]
     unsafe fn splat(v: V::Elem) -> Self {
