@@ -7,4 +7,5 @@
 
 pub use scheidegg_finder::*;
 
+pub mod cuda;
 pub mod io;

@@ -18,8 +18,6 @@ pub(super) const BACKEND: &str = "cuda";
 /// What a driver function returns; 0 is success.
 pub(super) type Code = u32;
 
-/// The driver's code for "not ready yet" (a query of something unfinished).
-pub(super) const NOT_READY: Code = 600;
 /// The driver's code for "out of memory".
 pub(super) const OUT_OF_MEMORY: Code = 2;
 /// The driver's code for memory that is registered already.
@@ -83,7 +81,6 @@ api! {
     cuModuleUnload(CUmodule);
     cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
     cuFuncSetAttribute(CUfunction, c_uint, c_int);
-    cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
     cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, CUfunction, c_int, usize);
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);
@@ -99,7 +96,6 @@ api! {
     cuEventDestroy_v2(CUevent);
     cuEventRecord(CUevent, CUstream);
     cuEventSynchronize(CUevent);
-    cuEventQuery(CUevent);
     cuEventElapsedTime(*mut f32, CUevent, CUevent);
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemAlloc_v2(*mut CUdeviceptr, usize);
@@ -111,10 +107,8 @@ api! {
     cuMemHostUnregister(*mut c_void);
     cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
     cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
-    cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
     cuMemcpy2DAsync_v2(*const sys::CUDA_MEMCPY2D, CUstream);
     cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
-    cuMemsetD32Async(CUdeviceptr, c_uint, usize, CUstream);
     cuLaunchKernel(
         CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void,
         *mut *mut c_void,
@@ -139,8 +133,7 @@ impl Api {
 
     fn start(&mut self) -> Result<(), String> {
         // SAFETY: both are called with valid arguments, in the order that the driver API asks for.
-        let (init, version) =
-            unsafe { ((self.cuInit)(0), (self.cuDriverGetVersion)(&raw mut self.version)) };
+        let (init, version) = unsafe { ((self.cuInit)(0), (self.cuDriverGetVersion)(&raw mut self.version)) };
         if version == 0 && self.version < OLDEST {
             let (major, minor) = (self.version / 1000, self.version % 1000 / 10);
             return Err(format!(

@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn a_refusal_says_all_of_it() {
-        let budget = Readings { total: Some(8 * GIB), available: Some(2 * GIB), ..Readings::default() }.budget(0);
+        let budget =
+            Readings { total: Some(8 * GIB), available: Some(2 * GIB), ..Readings::default() }.budget(0);
         grant(GIB, Kind::Fresh, "results", &budget).unwrap();
         let e = grant(2 * GIB, Kind::Fresh, "results of 4 slots", &budget).unwrap_err().to_string();
         assert!(e.starts_with("results of 4 slots would page-lock 2.0 GiB"), "{e}");
@@ -237,7 +238,10 @@ mod tests {
         assert_eq!(kilobytes(meminfo, "MemNothing:"), None);
         let limits = "Max locked memory         8388608              8388608              bytes     \n";
         assert_eq!(memlock(limits), Some(8 * MIB));
-        assert_eq!(memlock("Max locked memory         unlimited            unlimited            bytes\n"), None);
+        assert_eq!(
+            memlock("Max locked memory         unlimited            unlimited            bytes\n"),
+            None
+        );
     }
 
     #[test]

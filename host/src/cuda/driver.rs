@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUfunction, CUgraphExec, CUmodule, CUstream};
 use scheidegg_finder::{Error, Result};
 
-use super::api::{Api, NOT_READY, cu, unavailable};
+use super::api::{Api, cu, unavailable};
 use super::ptx::check_ptx;
 
 /// What a GPU says of itself.
@@ -457,16 +457,6 @@ impl Event {
     pub(super) fn synchronize(&self) -> Result<()> {
         // SAFETY: the event is alive.
         unsafe { cu!(self.context.api, cuEventSynchronize(self.raw)) }
-    }
-
-    /// Whether the stream has reached the mark.
-    pub(super) fn is_reached(&self) -> Result<bool> {
-        let api = self.context.api;
-        // SAFETY: the event is alive.
-        match unsafe { (api.cuEventQuery)(self.raw) } {
-            NOT_READY => Ok(false),
-            code => api.check("cuEventQuery", code).map(|()| true),
-        }
     }
 
     /// Seconds from another event to this one; both were made with timing and have been reached.

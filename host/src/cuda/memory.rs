@@ -257,11 +257,6 @@ impl PinnedMemory {
         Ok(PinnedMemory { context: context.clone(), host: host.cast(), device, bytes, _listed: listed })
     }
 
-    /// Bytes.
-    pub(super) fn len(&self) -> usize {
-        self.bytes
-    }
-
     fn check(&self, byte: usize, bytes: usize) {
         let end = byte.checked_add(bytes);
         assert!(end.is_some_and(|e| e <= self.bytes), "{byte}+{bytes} outside {} bytes", self.bytes);
@@ -412,20 +407,21 @@ pub(super) unsafe fn register(context: &Arc<Context>, pixels: &[u16], what: &str
     Ok(Listed::new(Arc::new(Region { start, bytes, api: Some((api, context.clone())) })))
 }
 
+/// Enters memory in the list as if it were page-locked: for tests without a driver.
+#[cfg(test)]
+pub(super) fn pretend_locked(pixels: &[u16]) -> Listed {
+    let (start, bytes) = (pixels.as_ptr() as usize, size_of_val(pixels));
+    Listed::new(Arc::new(Region { start, bytes, api: None }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A region of memory that needs no driver.
-    fn pretend(pixels: &[u16]) -> Listed {
-        let (start, bytes) = (pixels.as_ptr() as usize, size_of_val(pixels));
-        Listed::new(Arc::new(Region { start, bytes, api: None }))
-    }
-
     #[test]
     fn only_pixels_that_lie_wholly_in_one_region_are_page_locked() {
         let all = vec![0u16; 1000];
-        let listed = pretend(&all[100..500]);
+        let listed = pretend_locked(&all[100..500]);
         assert!(page_locked(&all[100..500]).is_some());
         assert!(page_locked(&all[200..300]).is_some());
         assert!(page_locked(&all[99..200]).is_none());

@@ -23,7 +23,9 @@ fn cuda_of_isa(major: u32, minor: u32) -> (u32, u32) {
 
 /// The value of a directive at the head of a PTX text.
 fn directive<'a>(ptx: &'a str, name: &str) -> Option<&'a str> {
-    ptx.lines().take(64).find_map(|line| line.trim().strip_prefix(name)?.split([',', ' ', '\t']).find(|w| !w.is_empty()))
+    ptx.lines()
+        .take(64)
+        .find_map(|line| line.trim().strip_prefix(name)?.split([',', ' ', '\t']).find(|w| !w.is_empty()))
 }
 
 /// Checks that a driver takes the PTX and that the GPU is not older than its target.
@@ -37,7 +39,9 @@ pub(super) fn check_ptx(ptx: &str, device: &DeviceInfo) -> Result<()> {
     let target = directive(ptx, ".target").and_then(|t| t.trim().strip_prefix("sm_"));
     let target = target.and_then(|t| number(t.trim_end_matches(|c: char| c.is_ascii_alphabetic())));
     let (Some(isa), Some(target)) = (isa, target) else {
-        return Err(unavailable("the embedded PTX has no .version and .target (build it anew: cargo xtask ptx)"));
+        return Err(unavailable(
+            "the embedded PTX has no .version and .target (build it anew: cargo xtask ptx)",
+        ));
     };
     let need = cuda_of_isa(isa.0, isa.1);
     if device.driver < need {

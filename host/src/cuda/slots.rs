@@ -89,10 +89,16 @@ pub(super) trait Device: Send {
     fn timing(&self, _slot: usize) -> Option<ChunkTiming> {
         None
     }
+
+    /// Runs the kernels alone over the frames of a finished chunk, `times` times; seconds of one run.
+    fn time_kernels(&mut self, _slot: usize, _times: usize) -> Result<ChunkTiming> {
+        Err(Error::Other("this device has no kernels to time".into()))
+    }
 }
 
 /// What keeps the pixels of a chunk in place while the device reads them. The lock goes before the memory.
 #[derive(Default)]
+#[expect(dead_code, reason = "held, not read")]
 pub(super) struct Hold {
     pub(super) locked: Option<Arc<Region>>,
     pub(super) owner: Option<Arc<dyn FrameOwner>>,
@@ -122,6 +128,7 @@ pub(super) struct Ring {
     free: Vec<usize>,
     flight: VecDeque<(Ticket, usize)>,
     lent: Option<usize>,
+    last: Option<usize>,
     issued: u64,
     next_frame: u64,
     broken: Option<String>,
@@ -139,6 +146,7 @@ impl Ring {
             free: (0..slots).rev().collect(),
             flight: VecDeque::with_capacity(slots),
             lent: None,
+            last: None,
             issued: 0,
             next_frame: 0,
             broken: None,
@@ -178,6 +186,11 @@ impl Ring {
     /// How long the chunk that is lent took on the device.
     pub(super) fn timing(&self) -> Option<ChunkTiming> {
         self.device.timing(self.lent?)
+    }
+
+    /// The slot of the chunk that was collected last, if its frames are still there.
+    pub(super) fn last_collected(&self) -> Option<usize> {
+        self.last
     }
 
     fn release(&mut self) {
@@ -232,6 +245,7 @@ impl Ring {
         self.release();
         self.check(&frames)?;
         let index = self.free.pop().expect("a slot is free when not all are in flight");
+        self.last = self.last.filter(|last| *last != index);
         let slot = &mut self.slots[index];
         slot.numbers.clear();
         slot.numbers.extend((0..frames.len()).map(|k| frames.number(k)));
@@ -265,6 +279,7 @@ impl Ring {
         let (_, index) = self.flight.pop_front().expect("just seen");
         // Lent from here on: the next call takes the slot back, also after an error.
         self.lent = Some(index);
+        self.last = None;
         if self.slots[index].numbers.is_empty() {
             const NONE: &[u32] = &[];
             let Kind { shape, params, .. } = &self.kind;
@@ -274,6 +289,7 @@ impl Ring {
         let done = self.complete(index);
         self.slots[index].hold = Hold::default();
         let (clusters, saturated) = done?;
+        self.last = Some(index);
         self.statistics.frames += self.slots[index].numbers.len() as u64;
         self.statistics.clusters += clusters;
         self.statistics.saturated += saturated;
@@ -348,3 +364,7 @@ impl Drop for Ring {
         self.device.settle();
     }
 }
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;

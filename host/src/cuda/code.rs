@@ -1,0 +1,4 @@
+//! The device code.
+
+/// PTX of the kernels.
+pub(super) const PTX: &str = "";
