@@ -307,10 +307,10 @@ mod tests {
                 for frames in [1usize, 5, 2, 13, 0, 8, 3] {
                     deal.deal(first, frames);
                     let mut seen = 0;
-                    for d in 0..devices {
+                    for (d, own) in owns.iter().enumerate() {
                         for (i, k) in deal.picks[d].iter().enumerate() {
                             // The GPU's lane of its i-th frame, as its kernels count.
-                            let local = (deal.lane0(d, first) + i) % owns[d];
+                            let local = (deal.lane0(d, first) + i) % own;
                             let lane = ((first + u64::from(*k)) % lanes as u64) as usize;
                             assert_eq!(lane, local * devices + d, "{lanes} lanes, {devices} GPUs");
                             seen += 1;
