@@ -8,3 +8,4 @@
 pub use scheidegg_finder::*;
 
 pub mod io;
+pub mod sim;
