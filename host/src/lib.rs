@@ -9,3 +9,4 @@ pub use scheidegg_finder::*;
 
 pub mod cuda;
 pub mod io;
+pub mod sim;
