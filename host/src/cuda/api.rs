@@ -131,6 +131,16 @@ impl Api {
         .map_err(|reason| unavailable(reason.clone()))
     }
 
+    /// The driver of a GPU: in tests GPUs with large numbers are fakes.
+    pub(super) fn of(ordinal: usize) -> Result<&'static Api> {
+        #[cfg(test)]
+        if ordinal >= super::fake::FIRST {
+            return Ok(super::fake::api());
+        }
+        let _ = ordinal;
+        Self::get()
+    }
+
     fn start(&mut self) -> Result<(), String> {
         // SAFETY: both are called with valid arguments, in the order that the driver API asks for.
         let (init, version) = unsafe { ((self.cuInit)(0), (self.cuDriverGetVersion)(&raw mut self.version)) };

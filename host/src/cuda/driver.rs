@@ -41,7 +41,10 @@ impl std::fmt::Display for DeviceInfo {
 /// # Errors
 /// [`Error::Unavailable`] without a driver.
 pub fn device_count() -> Result<usize> {
-    let api = Api::get()?;
+    count(Api::get()?)
+}
+
+fn count(api: &Api) -> Result<usize> {
     let mut count = 0;
     // SAFETY: the driver is initialised and writes one integer.
     unsafe { cu!(api, cuDeviceGetCount(&raw mut count))? };
@@ -74,7 +77,7 @@ impl Context {
             return Ok(context);
         }
         let info = DeviceInfo::of(ordinal)?;
-        let api = Api::get()?;
+        let api = Api::of(ordinal)?;
         let mut device = 0;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the ordinal is below the device count; the context is released in `drop`.
@@ -124,8 +127,8 @@ impl DeviceInfo {
     /// # Errors
     /// [`Error::Unavailable`] when there is no driver or no such GPU.
     pub fn of(ordinal: usize) -> Result<DeviceInfo> {
-        let api = Api::get()?;
-        let count = device_count()?;
+        let api = Api::of(ordinal)?;
+        let count = count(api)?;
         if ordinal >= count {
             let there = if count == 0 { "none".into() } else { format!("0 to {}", count - 1) };
             return Err(unavailable(format!("there is no GPU {ordinal} (the driver shows {there})")));

@@ -24,6 +24,10 @@ mod budget;
 mod chunk;
 mod code;
 mod driver;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod fake_tests;
 mod finder;
 mod gpu;
 mod group;

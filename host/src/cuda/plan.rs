@@ -109,6 +109,7 @@ impl Plan {
                 pedestal_f64,
                 w,
                 h,
+                params.noise == Noise::Fixed,
                 params.ties == Ties::First,
                 params.test2,
                 params.trace,

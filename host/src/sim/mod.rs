@@ -6,9 +6,9 @@
 //! are caught. It is slow and meant for tests: a machine without a GPU proves the kernels, also under
 //! AddressSanitizer.
 
-mod block;
+pub(crate) mod block;
 mod engine;
-mod launch;
+pub(crate) mod launch;
 mod race;
 
 use scheidegg_finder::{Backend, Error, Finder, Params, Precision, Probe, Result, Shape, SyncFinder, Update};
