@@ -29,7 +29,7 @@ fn conforms_with_work_done_at_once_and_no_room_at_first() {
     conforms(Options {
         devices: vec![EAGER],
         capacity: Some(1),
-        chunk_frames: Some(5),
+        chunk_frames: Some(10),
         slots: 3,
         output: Output::Copied,
         graphs: false,
@@ -41,7 +41,7 @@ fn conforms_with_work_done_at_once_and_no_room_at_first() {
 fn conforms_with_work_done_at_random() {
     conforms(Options {
         devices: vec![RANDOM],
-        chunk_frames: Some(6),
+        chunk_frames: Some(11),
         frames_per_launch: Some(2),
         slots: 2,
         output: Output::Copied,
@@ -54,7 +54,7 @@ fn conforms_with_work_done_at_random() {
 fn conforms_on_several_gpus() {
     conforms(Options {
         devices: vec![RANDOM, FIRST, EAGER],
-        chunk_frames: Some(7),
+        chunk_frames: Some(9),
         capacity: Some(2),
         ..Options::default()
     });

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use scheidegg_finder::{
-    Clusters, Error, Finder, FrameBuf, FrameOwner, Frames, Params, Pedestal, Result, Shape, Statistics,
-    Ticket, Training,
+    Clusters, Error, Finder, FrameBuf, FrameOwner, Frames, Noise, Params, Pedestal, Result, Shape,
+    Statistics, Ticket, Training,
 };
 
+use super::api::BACKEND;
 use super::driver::Context;
 use super::group::Group;
 use super::memory::page_locked;
@@ -118,6 +119,10 @@ impl Drop for Drained<'_> {
 }
 
 impl Finder for CudaFinder {
+    fn backend(&self) -> &str {
+        BACKEND
+    }
+
     fn shape(&self) -> Shape {
         self.training.shape()
     }
@@ -135,6 +140,7 @@ impl Finder for CudaFinder {
         self.ring.idle()?;
         if self.running {
             Error::check_shape("dark frames", self.shape(), darks.shape())?;
+            self.ring.whole()?;
             return self.each_lane(|p| p.update(darks));
         }
         self.training.train(darks)
@@ -146,6 +152,10 @@ impl Finder for CudaFinder {
 
     fn refresh_noise(&mut self) -> Result<()> {
         self.ring.idle()?;
+        self.ring.whole()?;
+        if self.params().noise == Noise::Tracked {
+            return self.training.pedestal().map(|_| ());
+        }
         self.ready()?;
         self.each_lane(|p| {
             p.refresh_noise();
@@ -172,12 +182,16 @@ impl Finder for CudaFinder {
     }
 
     fn submit(&mut self, frames: Frames<'_>) -> Result<Ticket> {
+        Error::check_shape("frames", self.shape(), frames.shape())?;
+        self.training.pedestal()?;
         self.ring.check(&frames)?;
         self.ready()?;
         self.ring.submit_copied(frames)
     }
 
     fn submit_shared(&mut self, frames: Arc<dyn FrameOwner>) -> Result<Ticket> {
+        Error::check_shape("frames", self.shape(), frames.frames().shape())?;
+        self.training.pedestal()?;
         self.ring.check(&frames.frames())?;
         self.ready()?;
         let locked = page_locked(frames.frames().as_slice());
@@ -196,6 +210,7 @@ impl Finder for CudaFinder {
         if lane >= lanes {
             return Err(Error::param("lane", lane, format!("below {lanes}")));
         }
+        self.ring.whole()?;
         match self.running {
             true => self.ring.device().pedestal(lane),
             false => Ok(self.training.pedestal()?.into_owned()),

@@ -199,6 +199,17 @@ impl Ring {
         }
     }
 
+    /// Whether the pedestal is known: no chunk of the run has failed.
+    pub(super) fn whole(&self) -> Result<()> {
+        match &self.broken {
+            None => Ok(()),
+            Some(reason) => Err(Error::Other(format!(
+                "backend {BACKEND}: an earlier batch failed ({reason}), the pedestal after it is not known \
+                 (set_pedestal starts anew)"
+            ))),
+        }
+    }
+
     /// Whether a chunk may be submitted, before anything is done for it.
     pub(super) fn check(&self, frames: &Frames<'_>) -> Result<()> {
         Error::check_shape("frames", self.kind.shape, frames.shape())?;
@@ -209,12 +220,7 @@ impl Ring {
                 format!("at most {} (max_batch_frames)", self.kind.chunk_frames),
             ));
         }
-        if let Some(reason) = &self.broken {
-            return Err(Error::Other(format!(
-                "backend {BACKEND}: an earlier batch failed ({reason}), the pedestal after it is not known \
-                 (set_pedestal starts anew)"
-            )));
-        }
+        self.whole()?;
         if self.flight.len() == self.kind.slots {
             return Err(Error::SlotsFull { slots: self.kind.slots });
         }
