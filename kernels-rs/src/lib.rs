@@ -11,5 +11,5 @@ pub mod device;
 pub mod physics;
 pub mod real;
 
-pub use physics::{Branch, Decision};
+pub use physics::{Branch, Decision, Tests};
 pub use real::{Convert, Real};
