@@ -17,7 +17,7 @@ use scheidegg_kernels::device::abi::{self, FrameArgs, Header};
 
 use super::api::BACKEND;
 use super::chunk::{Chunk, Content, summary};
-use super::code::{GATHER, ptx};
+use super::code::module_of;
 use super::driver::{Context, Event, Function, Geometry, Module, Stream};
 use super::memory::DeviceMemory;
 use super::plan::{Launches, Plan, Share, Words};
@@ -134,8 +134,8 @@ impl Gpu {
         let context = Context::open(ordinal)?;
         let (free, _) = context.memory()?;
         let (plan, launches) = Plan::new(shape, params, options, share, context.info().sms, free as u64)?;
-        let module = Module::load(&context, ptx(plan.entry)?)?;
-        let gather = Module::load(&context, ptx(GATHER)?)?;
+        let module = Module::load(&context, module_of(plan.entry)?)?;
+        let gather = Module::load(&context, module_of(abi::COPY)?)?;
         let shared = launches.tiling.shared_bytes as usize;
         let scan = abi::SCAN_SHARED_BYTES as usize;
         let kernels = Kernels {
