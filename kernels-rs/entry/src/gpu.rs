@@ -139,6 +139,25 @@ impl Block for Gpu {
         }
     }
     #[inline(always)]
+    fn shared_4(self, at: u32) -> [f32; 4] {
+        let (a, b, c, d): (f32, f32, f32, f32);
+        // SAFETY: reads shared memory of the block; the hardware faults outside of it.
+        unsafe {
+            asm!("ld.shared.v4.f32 {{{a}, {b}, {c}, {d}}}, [{at}];", a = out(reg32) a, b = out(reg32) b,
+                c = out(reg32) c, d = out(reg32) d, at = in(reg32) address(at),
+                options(readonly, nostack, preserves_flags));
+        }
+        [a, b, c, d]
+    }
+    #[inline(always)]
+    fn set_shared_4(self, at: u32, v: [f32; 4]) {
+        // SAFETY: writes shared memory of the block; the hardware faults outside of it.
+        unsafe {
+            asm!("st.shared.v4.f32 [{at}], {{{a}, {b}, {c}, {d}}};", a = in(reg32) v[0], b = in(reg32) v[1],
+                c = in(reg32) v[2], d = in(reg32) v[3], at = in(reg32) address(at), options(nostack));
+        }
+    }
+    #[inline(always)]
     fn shared_add(self, at: u32, v: u32) -> u32 {
         let old: u32;
         // SAFETY: as above.
