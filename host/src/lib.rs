@@ -9,3 +9,4 @@ pub use scheidegg_finder::*;
 
 pub mod io;
 pub mod sim;
+pub mod truth;

@@ -75,8 +75,10 @@ impl Block for Gpu {
     }
     #[inline(always)]
     fn barrier(self) {
+        // The intrinsic, not `bar.sync` as inline assembly: the compiler must know that it may not copy a barrier into
+        // the two arms of a branch, where threads of one warp would wait for each other for ever (seen on an H200).
         // SAFETY: a barrier of all threads; kernels call it where control flow is the same for all.
-        unsafe { asm!("bar.sync 0;", options(nostack)) }
+        unsafe { nvptx::_syncthreads() }
     }
 
     #[inline(always)]
