@@ -10,3 +10,4 @@ pub use scheidegg_finder::*;
 pub mod cuda;
 pub mod io;
 pub mod sim;
+pub mod truth;
