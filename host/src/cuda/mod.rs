@@ -10,7 +10,7 @@
 //!
 //! Files: `api` finds the driver's functions, `driver` and `memory` turn them into values that free themselves,
 //! `slots` decides about order, overflow and errors (and is tested without a GPU), `plan` about sizes, `chunk` holds
-//! a slot's buffers, `gpu` puts a chunk on one GPU, `group` spreads lanes over several, `finder` is the [`Finder`].
+//! a slot's buffers, `gpu` is one GPU and `gpu::work` what it does for a chunk, `group` spreads lanes over several, `finder` is the [`Finder`].
 //!
 //! The device code is compiled by rustc for `nvptx64-nvidia-cuda`; the driver is reached through `cudarc`, which
 //! loads it at run time. Where there is none, [`CudaBackend`] is [`Unavailable`](scheidegg_finder::Error::Unavailable)
