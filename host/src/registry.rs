@@ -6,6 +6,8 @@ use std::thread;
 use scheidegg_cpu::{CpuBackend, OracleBackend};
 use scheidegg_finder::{Backend, Error, Finder, Params, Probe, Result, Shape};
 
+use crate::sim::SimBackend;
+
 /// The name that asks for the likely fastest backend.
 pub const AUTO: &str = "auto";
 
@@ -43,6 +45,7 @@ impl Registry {
         let mut registry = Registry::empty();
         registry.register(Box::new(CpuBackend::new().threads(threads)));
         registry.register(Box::new(OracleBackend::with_threads(threads)));
+        registry.register(Box::new(SimBackend::new()));
         registry
     }
 

@@ -104,6 +104,10 @@ impl<'a> Block for SimBlock<'a> {
         v
     }
 
+    fn opaque_f64(self, v: f64) -> f64 {
+        v
+    }
+
     fn shared_u16(self, at: u32) -> u16 {
         let word = self.0.word(at, 2);
         self.0.races.read(at / 2, self.0.thread.get());

@@ -65,6 +65,8 @@ pub struct SimEngine<P> {
     fixed: Vec<P>,
     /// The sums now, and two to write in turn: the first stay as they are until a chunk is done.
     planes: [Planes<P>; 3],
+    /// How often room was too little.
+    redone: u64,
 }
 
 /// Buffers of a chunk, exactly as long as [`Sizes`] says and full of nonsense.
@@ -142,7 +144,20 @@ impl<P: Sums> SimEngine<P> {
             x0: Box::default(),
             fixed: Vec::new(),
             planes: [planes(), planes(), planes()],
+            redone: 0,
         })
+    }
+
+    /// How often a chunk, or its gathering, was done again.
+    #[cfg(test)]
+    pub fn redone(&self) -> u64 {
+        self.redone
+    }
+
+    /// Room for the clusters of a tile and frame, and of a chunk, as it is now.
+    #[cfg(test)]
+    pub fn capacities(&self) -> (u32, u64) {
+        (self.options.tile_capacity, self.options.chunk_capacity)
     }
 
     fn range(&self, lane: usize) -> std::ops::Range<usize> {
@@ -265,6 +280,7 @@ impl<P: Sums> SimEngine<P> {
             if header.flags == 0 {
                 break;
             }
+            self.redone += 1;
             // Too little room: the chunk again, from the pedestal before it.
             self.options.chunk_capacity = self.options.chunk_capacity.max(header.total);
             if header.flags & Header::TILE_OVERFLOW != 0 {

@@ -10,6 +10,8 @@ pub(crate) mod block;
 mod engine;
 pub(crate) mod launch;
 mod race;
+#[cfg(test)]
+mod tests;
 
 use scheidegg_finder::{Backend, Error, Finder, Params, Precision, Probe, Result, Shape, SyncFinder, Update};
 

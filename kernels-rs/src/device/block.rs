@@ -32,6 +32,8 @@ pub trait Block: Copy {
     /// The same value, of which the compiler knows nothing: what is computed from it is computed anew in every phase
     /// instead of being kept in registers.
     fn opaque(self, v: u32) -> u32;
+    /// As [`Block::opaque`].
+    fn opaque_f64(self, v: f64) -> f64;
 
     /// Reads shared memory.
     fn shared_u16(self, at: u32) -> u16;
@@ -125,6 +127,9 @@ pub trait Stored: Real {
     fn y(kept: Self::Kept) -> Self;
     /// See [`Block::opaque`].
     fn opaque<B: Block>(b: B, kept: Self::Kept) -> Self::Kept;
+    /// The same value, computed now: the compiler would jump over arithmetic in `f64` whose result is not chosen, and
+    /// no other pixel's arithmetic could fill the gaps.
+    fn settled<B: Block>(b: B, v: Self) -> Self;
 
     /// Reads global memory.
     ///
@@ -166,6 +171,10 @@ impl Stored for f32 {
         kept
     }
     #[inline(always)]
+    fn settled<B: Block>(_: B, v: f32) -> f32 {
+        v
+    }
+    #[inline(always)]
     unsafe fn load<B: Block>(b: B, p: *const f32) -> f32 {
         // SAFETY: the caller's promise; both types have one layout.
         f32::from_bits(unsafe { b.load_u32(p.cast()) })
@@ -198,6 +207,10 @@ impl Stored for f64 {
     #[inline(always)]
     fn opaque<B: Block>(b: B, kept: u32) -> u32 {
         b.opaque(kept)
+    }
+    #[inline(always)]
+    fn settled<B: Block>(b: B, v: f64) -> f64 {
+        b.opaque_f64(v)
     }
     #[inline(always)]
     unsafe fn load<B: Block>(b: B, p: *const f64) -> f64 {

@@ -243,6 +243,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let var = self.variance::<R>(s, j);
         let (tests, top) = R::judge(b, &a.job, d, var, seen, place);
         let (sum, sum2) = physics::update(s.sum[j], s.sum2[j], y, a.inv_n);
+        let (sum, sum2) = (P::settled(b, sum), P::settled(b, sum2));
         let quiet = live && tests.is_quiet();
         s.sum[j] = if quiet { sum } else { s.sum[j] };
         s.sum2[j] = if quiet { sum2 } else { s.sum2[j] };
