@@ -36,6 +36,8 @@ pub enum Command {
     Info(InfoArgs),
     /// Compare two results, or two backends on the same frames
     Compare(Box<CompareArgs>),
+    /// Time a backend on frames in files
+    Bench(Box<BenchArgs>),
     /// List the backends, and why those that are not available are not
     Backends(BackendsArgs),
 }
@@ -340,6 +342,30 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Every repetition starts from the trained pedestal, so that it finds the same clusters; a difference is an error.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub finder: FinderArgs,
+    /// Backend: auto, or one that `scheidegg backends` lists
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "What computes")]
+    pub backend: String,
+    /// Threads on the CPU; several numbers give a table. By default one a core
+    #[arg(long, value_name = "N,..", value_delimiter = ',', help_heading = "What computes")]
+    pub threads: Vec<usize>,
+    /// Times that all frames are gone through
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub reps: u32,
+    /// Draw frames a second over threads
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Print one JSON object a line, one for every number of threads
     #[arg(long)]
     pub json: bool,
 }

@@ -120,7 +120,7 @@ pub fn train(
 
 /// How many dark frames are taken. When dark and data are one file, the darks are the frames before `--first`: a frame
 /// that trained the pedestal is not judged by it.
-fn dark_limit(path: &Path, args: &InputArgs) -> Outcome<Option<u64>> {
+pub fn dark_limit(path: &Path, args: &InputArgs) -> Outcome<Option<u64>> {
     let real = |p: &Path| p.canonicalize().ok();
     let same = real(path).is_some_and(|dark| args.data.first().and_then(|d| real(d)) == Some(dark));
     if !same {

@@ -2,6 +2,7 @@
 
 mod args;
 mod backends;
+mod bench;
 mod compare;
 mod demo;
 mod failure;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Backends(args) => backends::run(&args),
     };
     match outcome {

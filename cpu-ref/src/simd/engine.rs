@@ -427,6 +427,11 @@ impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P
         Ok(handed.saturated)
     }
 
+    /// Enough for every thread to have several groups, few enough for the clusters to stay in the last-level cache.
+    fn batch_frames(&self) -> usize {
+        16 * self.pool.threads()
+    }
+
     fn pedestal(&self, lane: usize) -> Pedestal {
         self.lanes[lane].pedestal()
     }
