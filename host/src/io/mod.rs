@@ -4,6 +4,8 @@
 //! take those. Neither knows the other, and neither holds more than a few buffers: files far larger than memory
 //! stream through.
 
+pub mod simulate;
+
 use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 
 /// Anything that gives frames in order.
