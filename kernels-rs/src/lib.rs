@@ -7,6 +7,7 @@
 #![no_std]
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
+pub mod device;
 pub mod physics;
 pub mod real;
 

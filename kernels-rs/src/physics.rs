@@ -84,6 +84,7 @@ pub fn variance<P: Convert<C>, C: Real>(sum: P, sum2: P, inv_n: P, floor2: C) ->
 
 /// The constants of a decision, the same for every pixel of a run.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Decision<C> {
     /// `n_sigma^2`.
     pub n_sigma2: C,
