@@ -1,1 +1,8 @@
-//! Empty yet.
+//! The photon finder on the CPU.
+//!
+//! [`oracle`] is the SPEC in its plainest words: the judge of every other backend.
+#![deny(missing_docs, unsafe_op_in_unsafe_fn)]
+
+pub mod oracle;
+
+pub use oracle::OracleBackend;

@@ -70,6 +70,12 @@ pub struct Statistics {
 /// What comes out depends on [`Params`], the darks and the frames alone, never on how frames are cut into
 /// batches, on threads, devices or timing (SPEC 5).
 pub trait Finder: Send {
+    /// The name of the backend that really runs it, as [`Backend::name`]: proof for tests and for a report. The
+    /// conformance suite refuses a finder that does not say.
+    fn backend(&self) -> &str {
+        ""
+    }
+
     /// The shape of a frame.
     fn shape(&self) -> Shape;
 
@@ -89,7 +95,11 @@ pub trait Finder: Send {
     /// [`Error::PedestalNotReady`] with fewer than 2 dark frames.
     fn finish_training(&mut self) -> Result<()>;
 
-    /// With fixed noise, takes the noise of the pedestal as it is now.
+    /// With fixed noise, takes the noise of the pedestal as it is now, lane by lane. With tracked noise there is
+    /// nothing to take, and nothing changes.
+    ///
+    /// # Errors
+    /// [`Error::PedestalNotReady`] before training has ended, [`Error::SlotsFull`] while batches are in flight.
     fn refresh_noise(&mut self) -> Result<()>;
 
     /// Batches that may be in flight at once.

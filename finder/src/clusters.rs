@@ -204,9 +204,8 @@ impl<'a> Clusters<'a> {
                 "one a frame and one more, from 0, ascending",
             ));
         }
-        if records.len() != found * record_bytes(size, payload)
-            || !(records.as_ptr() as usize).is_multiple_of(4)
-        {
+        let aligned = records.is_empty() || (records.as_ptr() as usize).is_multiple_of(4);
+        if records.len() != found * record_bytes(size, payload) || !aligned {
             return Err(Error::param(
                 "cluster records",
                 format!("{} bytes at {:p}", records.len(), records.as_ptr()),
@@ -298,6 +297,10 @@ impl<'a> Clusters<'a> {
                 format!("{} x {N}", T::PAYLOAD),
                 format!("{} x {} ({})", self.payload, self.size.pixels(), self.size),
             ));
+        }
+        // An empty slice may start anywhere.
+        if self.records.is_empty() {
+            return Ok(&[]);
         }
         bytemuck::try_cast_slice(self.records).map_err(|e| Error::Other(format!("cluster records: {e}")))
     }

@@ -93,6 +93,7 @@ impl<'a> Frames<'a> {
     /// # Errors
     /// [`Error::Param`] when `pixels` is not a whole number of frames.
     pub fn new(pixels: &'a [u16], shape: Shape) -> Result<Self> {
+        Shape::new(shape.rows, shape.cols)?;
         if !pixels.len().is_multiple_of(shape.pixels()) {
             return Err(Error::param(
                 "frames",
@@ -112,11 +113,12 @@ impl<'a> Frames<'a> {
         if stride < shape.pixels() {
             return Err(Error::param("frame stride", stride, format!("at least {} pixels", shape.pixels())));
         }
+        // In 128 bits: count and stride may be anything that a file claims.
         let need = match count {
             0 => 0,
-            n => (n - 1) * stride + shape.pixels(),
+            n => (n as u128 - 1) * stride as u128 + shape.pixels() as u128,
         };
-        if pixels.len() < need {
+        if (pixels.len() as u128) < need {
             return Err(Error::param(
                 "frames",
                 format!("{} pixels", pixels.len()),
@@ -144,12 +146,18 @@ impl<'a> Frames<'a> {
     /// The same frames with other numbers.
     ///
     /// # Errors
-    /// [`Error::Param`] when a list has not one number a frame.
+    /// [`Error::Param`] when a list has not one number a frame, or consecutive ones do not fit in a `u64`.
     pub fn with_numbers(self, numbers: Numbers<'a>) -> Result<Self> {
         if let Numbers::List(list) = numbers
             && list.len() != self.count
         {
             return Err(Error::param("frame numbers", list.len(), format!("{}, one a frame", self.count)));
+        }
+        if let Numbers::From(first) = numbers
+            && first.checked_add(self.count as u64).is_none()
+        {
+            let most = u64::MAX - self.count as u64;
+            return Err(Error::param("first frame number", first, format!("at most {most}")));
         }
         Ok(Frames { numbers, ..self })
     }

@@ -159,6 +159,9 @@ impl Pedestal {
         if self.sum.is_f64() != self.sum2.is_f64() || self.sum.is_f64() != fixed.is_f64() {
             return Err(Error::param("pedestal", "planes of f32 and f64", "one precision"));
         }
+        if let Some(mask) = &self.untrained {
+            Error::check_shape("untrained pixels of the pedestal", self.shape, mask.shape())?;
+        }
         if self.samples < 2 {
             return Err(Error::param("pedestal samples", self.samples, "at least 2"));
         }
@@ -171,6 +174,13 @@ impl Pedestal {
                     "a number",
                 ));
             }
+        }
+        if let Some(noise) = &self.fixed_variance
+            && let Some(i) = (0..n).find(|&i| noise.get(i) < 0.0)
+        {
+            let at = (i / self.shape.cols, i % self.shape.cols);
+            let found = format!("variance {} at {at:?}", noise.get(i));
+            return Err(Error::param("pedestal noise", found, "a variance of at least 0"));
         }
         Ok(())
     }

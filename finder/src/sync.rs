@@ -8,7 +8,7 @@ use crate::clusters::{Clusters, ClustersBuf};
 use crate::error::{Error, Result};
 use crate::frames::{Frames, Shape};
 use crate::mask::PixelMask;
-use crate::params::Params;
+use crate::params::{Noise, Params};
 use crate::pedestal::Pedestal;
 use crate::training::Training;
 
@@ -31,11 +31,29 @@ pub trait Engine: Send {
     /// Whatever goes wrong; the run cannot go on after an error.
     fn find(&mut self, frames: Frames<'_>, first: u64, out: &mut ClustersBuf) -> Result<u64>;
 
-    /// The pedestal of a lane as it is now.
+    /// The pedestal of a lane as it is now. Asked for after [`Engine::start`] only.
     fn pedestal(&self, lane: usize) -> Pedestal;
 
     /// Replaces the pedestal of a lane and goes on with the run.
     fn set_lane(&mut self, lane: usize, pedestal: &Pedestal);
+
+    /// Feeds dark frames to every pixel of a lane (SPEC 2), their lost pixels left out.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`].
+    fn update(&mut self, lane: usize, darks: Frames<'_>) -> Result<()> {
+        let mut pedestal = self.pedestal(lane);
+        pedestal.update(darks)?;
+        self.set_lane(lane, &pedestal);
+        Ok(())
+    }
+
+    /// Takes the noise of a lane as it is now, for fixed noise.
+    fn refresh_noise(&mut self, lane: usize) {
+        let mut pedestal = self.pedestal(lane);
+        pedestal.refresh_noise();
+        self.set_lane(lane, &pedestal);
+    }
 
     /// The number of frames that suits a batch.
     fn batch_frames(&self) -> usize {
@@ -94,6 +112,16 @@ impl<E: Engine> SyncFinder<E> {
         }
     }
 
+    fn whole(&self) -> Result<()> {
+        match self.broken {
+            false => Ok(()),
+            true => Err(Error::Other(format!(
+                "backend {}: an earlier batch failed, the pedestal after it is not known (set_pedestal starts anew)",
+                self.engine.name()
+            ))),
+        }
+    }
+
     fn take_back(&mut self) {
         if let Some(mut buf) = self.lent.take() {
             buf.clear();
@@ -106,23 +134,23 @@ impl<E: Engine> SyncFinder<E> {
             return Ok(());
         }
         let mask = self.training.mask()?;
-        self.engine.start(&*self.training.pedestal()?, mask.as_ref())?;
+        let pedestal = self.training.pedestal()?;
+        let engine = &mut self.engine;
+        guarded(engine, |engine| engine.start(&pedestal, mask.as_ref()))?;
         self.running = true;
         Ok(())
     }
 
-    /// Changes the pedestal of every lane of the run.
-    fn each_lane(&mut self, change: impl Fn(&mut Pedestal) -> Result<()>) -> Result<()> {
-        for lane in 0..self.training.params().lanes {
-            let mut pedestal = self.engine.pedestal(lane);
-            change(&mut pedestal)?;
-            self.engine.set_lane(lane, &pedestal);
-        }
-        Ok(())
+    fn lanes(&self) -> std::ops::Range<usize> {
+        0..self.training.params().lanes
     }
 }
 
 impl<E: Engine> Finder for SyncFinder<E> {
+    fn backend(&self) -> &str {
+        self.engine.name()
+    }
+
     fn shape(&self) -> Shape {
         self.training.shape()
     }
@@ -135,7 +163,8 @@ impl<E: Engine> Finder for SyncFinder<E> {
         self.idle()?;
         if self.running {
             Error::check_shape("dark frames", self.shape(), darks.shape())?;
-            return self.each_lane(|p| p.update(darks));
+            self.whole()?;
+            return self.lanes().try_for_each(|lane| self.engine.update(lane, darks));
         }
         self.training.train(darks)
     }
@@ -146,11 +175,13 @@ impl<E: Engine> Finder for SyncFinder<E> {
 
     fn refresh_noise(&mut self) -> Result<()> {
         self.idle()?;
+        self.whole()?;
+        if self.params().noise == Noise::Tracked {
+            return self.training.pedestal().map(|_| ());
+        }
         self.start()?;
-        self.each_lane(|p| {
-            p.refresh_noise();
-            Ok(())
-        })
+        self.lanes().for_each(|lane| self.engine.refresh_noise(lane));
+        Ok(())
     }
 
     fn slots(&self) -> usize {
@@ -163,25 +194,15 @@ impl<E: Engine> Finder for SyncFinder<E> {
 
     fn submit(&mut self, frames: Frames<'_>) -> Result<Ticket> {
         Error::check_shape("frames", self.shape(), frames.shape())?;
-        if self.broken {
-            return Err(Error::Other(format!(
-                "backend {}: an earlier batch failed, the pedestal after it is not known (set_pedestal starts anew)",
-                self.engine.name()
-            )));
-        }
+        self.whole()?;
         self.take_back();
         if self.flight.len() == Self::SLOTS {
             return Err(Error::SlotsFull { slots: Self::SLOTS });
         }
         self.start()?;
         let mut out = self.free.pop().expect("a buffer for every slot and one that is lent");
-        let engine = &mut self.engine;
         let first = self.frames;
-        // A fault in an engine ends the batch with an error and leaves the caller's process alone.
-        let outcome =
-            catch_unwind(AssertUnwindSafe(|| engine.find(frames, first, &mut out))).unwrap_or_else(|panic| {
-                Err(Error::Other(format!("backend {}: {}", engine.name(), words_of(&panic))))
-            });
+        let outcome = guarded(&mut self.engine, |engine| engine.find(frames, first, &mut out));
         let saturated = match outcome {
             Ok(saturated) => saturated,
             Err(e) => {
@@ -219,6 +240,7 @@ impl<E: Engine> Finder for SyncFinder<E> {
         if lane >= lanes {
             return Err(Error::param("lane", lane, format!("below {lanes}")));
         }
+        self.whole()?;
         if self.running { Ok(self.engine.pedestal(lane)) } else { Ok(self.training.pedestal()?.into_owned()) }
     }
 
@@ -234,6 +256,12 @@ impl<E: Engine> Finder for SyncFinder<E> {
     fn statistics(&self) -> Statistics {
         self.statistics
     }
+}
+
+/// A fault in an engine ends the batch with an error and leaves the caller's process alone.
+fn guarded<E: Engine, T>(engine: &mut E, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(|| work(engine)))
+        .unwrap_or_else(|panic| Err(Error::Other(format!("backend {}: {}", engine.name(), words_of(&panic)))))
 }
 
 fn words_of(panic: &Box<dyn std::any::Any + Send>) -> String {

@@ -69,7 +69,7 @@ impl Training {
     /// [`Error::PedestalNotReady`] with fewer than 2 dark frames.
     pub fn finish(&mut self) -> Result<()> {
         if let Stage::Counting(trainer) = &self.stage {
-            self.stage = Stage::Trained(trainer.finish(self.params.precision)?);
+            self.stage = Stage::Trained(self.ready(trainer.finish(self.params.precision)?));
         }
         Ok(())
     }
@@ -79,17 +79,12 @@ impl Training {
         matches!(self.stage, Stage::Trained(_))
     }
 
-    /// The trained pedestal, with its fixed variance taken when the parameters ask for fixed noise and it has none.
+    /// The trained pedestal. It has a fixed variance when the parameters ask for fixed noise.
     ///
     /// # Errors
     /// [`Error::PedestalNotReady`] before training has ended.
     pub fn pedestal(&self) -> Result<Cow<'_, Pedestal>> {
         match &self.stage {
-            Stage::Trained(p) if self.params.noise == Noise::Fixed && p.fixed_variance.is_none() => {
-                let mut p = p.clone();
-                p.refresh_noise();
-                Ok(Cow::Owned(p))
-            }
             Stage::Trained(p) => Ok(Cow::Borrowed(p)),
             Stage::Counting(t) => {
                 Err(Error::PedestalNotReady { have: t.frames(), need: self.params.pedestal_samples })
@@ -110,8 +105,16 @@ impl Training {
             let found = if is_f64 { "f64 sums" } else { "f32 sums" };
             return Err(Error::param("pedestal precision", found, format!("the sums of precision {want}")));
         }
-        self.stage = Stage::Trained(pedestal.clone());
+        self.stage = Stage::Trained(self.ready(pedestal.clone()));
         Ok(())
+    }
+
+    /// Fixed noise is that of the moment when training ends, whatever dark frames still follow (SPEC 4).
+    fn ready(&self, mut pedestal: Pedestal) -> Pedestal {
+        if self.params.noise == Noise::Fixed && pedestal.fixed_variance.is_none() {
+            pedestal.refresh_noise();
+        }
+        pedestal
     }
 
     /// The pixels that never take part in this run: those of [`Params::mask`] and those that no dark frame

@@ -1,0 +1,4 @@
+//! p
+pub(super) fn checks() -> Vec<super::Check> {
+    vec![]
+}
