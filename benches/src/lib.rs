@@ -5,6 +5,7 @@
 //! number of the report names the file, line and column that it came from.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
+pub mod backends;
 pub mod harness;
 pub mod probes;
 pub mod scene;

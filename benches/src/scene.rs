@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use scheidegg::io::Source;
 use scheidegg::io::simulate::{Simulation, Simulator};
-use scheidegg::{Clusters, FrameBuf, FrameOwner, Frames, Pedestal, Precision, Result, Shape, Trainer, Values};
+use scheidegg::{
+    Clusters, FrameBuf, FrameOwner, Frames, Pedestal, Precision, Result, Shape, Trainer, Values,
+};
 
 /// Dark frames that train the pedestal.
 pub const DARKS: u64 = 1000;

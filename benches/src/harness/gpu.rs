@@ -71,18 +71,14 @@ impl Gpu {
     /// [`Error::Unavailable`].
     pub fn facts(&self) -> Result<GpuFacts> {
         let d = self.device()?;
-        let clock =
-            |c: fn() -> Clock| [d.clock_info(c()).unwrap_or(0), d.max_clock_info(c()).unwrap_or(0)];
+        let clock = |c: fn() -> Clock| [d.clock_info(c()).unwrap_or(0), d.max_clock_info(c()).unwrap_or(0)];
         Ok(GpuFacts {
             name: d.name().unwrap_or_default(),
             driver: self.nvml.sys_driver_version().unwrap_or_default(),
             cuda: self.nvml.sys_cuda_driver_version().unwrap_or(0),
             sm_mhz: clock(|| Clock::SM),
             memory_mhz: clock(|| Clock::Memory),
-            pcie_generation: [
-                d.current_pcie_link_gen().unwrap_or(0),
-                d.max_pcie_link_gen().unwrap_or(0),
-            ],
+            pcie_generation: [d.current_pcie_link_gen().unwrap_or(0), d.max_pcie_link_gen().unwrap_or(0)],
             pcie_width: d.current_pcie_link_width().unwrap_or(0),
             power_w: f64::from(d.power_usage().unwrap_or(0)) / 1000.0,
         })
@@ -124,11 +120,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the clock stays below [`RAMPED`] of its maximum, or what `work` says.
-    pub fn require_ramped(
-        &self,
-        patience: Duration,
-        mut work: impl FnMut() -> Result<()>,
-    ) -> Result<u32> {
+    pub fn require_ramped(&self, patience: Duration, mut work: impl FnMut() -> Result<()>) -> Result<u32> {
         let highest = self.facts()?.sm_mhz[1];
         let start = Instant::now();
         loop {

@@ -186,10 +186,18 @@ impl Pinned {
         Ok(Pinned { at, bytes, _device: device.clone() })
     }
 
-    /// The bytes. Nothing may be copied into them meanwhile.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: allocated with this length and initialised.
-        unsafe { std::slice::from_raw_parts(self.at, self.bytes) }
+    /// Some of the bytes. The GPU must not be writing to them; it may write to others.
+    pub fn part(&self, at: usize, bytes: usize) -> &[u8] {
+        assert!(at + bytes <= self.bytes, "bytes beyond the end of pinned memory");
+        // SAFETY: within the allocation, initialised, and by the events that the callers wait for not being written.
+        unsafe { std::slice::from_raw_parts(self.at.add(at), bytes) }
+    }
+
+    /// The address of a byte, as kernels take it: host and GPU share their addresses.
+    pub fn at(&self, at: usize) -> *mut u8 {
+        assert!(at <= self.bytes, "an address beyond the end of pinned memory");
+        // SAFETY: within the allocation or just behind it.
+        unsafe { self.at.add(at) }
     }
 
     /// The bytes, to be written.
@@ -396,7 +404,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// A mark that tells no time. `blocking` lets the waiting thread sleep rather than spin.
+    /// A mark that tells no time.
     ///
     /// # Errors
     /// [`Error::Device`].

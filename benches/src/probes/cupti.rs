@@ -271,7 +271,8 @@ impl Drop for Cupti {
 
 /// Where the library may be: `SCHEIDEGG_CUPTI`, the loader's path, then the usual places of toolkits and wheels.
 fn candidates() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = std::env::var_os("SCHEIDEGG_CUPTI").map(PathBuf::from).into_iter().collect();
+    let mut found: Vec<PathBuf> =
+        std::env::var_os("SCHEIDEGG_CUPTI").map(PathBuf::from).into_iter().collect();
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
     found.extend(names.iter().map(PathBuf::from));
     for root in ["/usr/local", "/opt", "/usr/lib/x86_64-linux-gnu"] {
@@ -293,9 +294,12 @@ fn search(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         if kind.is_dir() {
             // Only ways that lead to CUPTI: a whole Python installation has a hundred thousand other files.
             let wanted = depth == 0
-                || ["nvidia", "cuda", "cupti", "CUPTI", "extras", "lib", "venv", "python", "packages", "cu1", "torch", "targets", "x86_64"]
-                    .iter()
-                    .any(|w| name.contains(w));
+                || [
+                    "nvidia", "cuda", "cupti", "CUPTI", "extras", "lib", "venv", "python", "packages", "cu1",
+                    "torch", "targets", "x86_64",
+                ]
+                .iter()
+                .any(|w| name.contains(w));
             if wanted {
                 search(&entry.path(), depth + 1, found);
             }

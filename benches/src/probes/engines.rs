@@ -126,7 +126,10 @@ mod tests {
             activity(Engine::H2d, 30, 31),
         ]);
         assert_eq!(e.span_ns, 31);
-        assert_eq!(e.get(Engine::H2d), Busy { count: 3, union_ns: 16, sum_ns: 21, amount: 300, median_ns: 10 });
+        assert_eq!(
+            e.get(Engine::H2d),
+            Busy { count: 3, union_ns: 16, sum_ns: 21, amount: 300, median_ns: 10 }
+        );
         assert_eq!((e.any_ns, e.overlap_ns), (21, 4));
         assert_eq!(e.binding(), Engine::H2d);
     }

@@ -102,3 +102,65 @@ impl Judge {
         (self.sum[i], self.sum2[i]) = update(self.sum[i], self.sum2[i], y, self.inv_n);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use scheidegg::{Backend, Frames, Params, Precision};
+    use scheidegg_cpu::OracleBackend;
+
+    use super::*;
+    use crate::scene::{Scene, ladder_detector};
+
+    #[test]
+    fn with_test_3_on_every_branch_is_the_oracles() {
+        let mut detector = ladder_detector();
+        // Many photons, of which many share their charge: every branch occurs.
+        (detector.rows, detector.cols, detector.photons_per_frame) = (40, 50, 60.0);
+        detector.lines[0].energy_kev = 0.9;
+        let scene = Scene::new(&detector, 60).unwrap();
+        let shape = scene.shape();
+        let mut pixels = scene.frames().as_slice().to_vec();
+        // Nothing in the detector pulls a pixel down, so some are pulled here.
+        pixels.iter_mut().step_by(977).for_each(|x| *x -= 300);
+        let frames = Frames::new(&pixels, shape).unwrap();
+        let mut seen = [0u64; 7];
+        for side in [3, 4, 9] {
+            let size = ClusterSize::square(side).unwrap();
+            for order in [Update::Frozen, Update::Serial] {
+                let precision = Precision::F64;
+                let params = Params { update: order, precision, trace: true, ..Params::new(size) };
+                let mut oracle = OracleBackend::new().build(shape, &params).unwrap();
+                let pedestal = scene.pedestal(precision).unwrap();
+                oracle.set_pedestal(&pedestal).unwrap();
+                let mut judge = Judge::new(&pedestal, size, params.n_sigma, order, true);
+                let ticket = oracle.submit(frames).unwrap();
+                let clusters = oracle.collect(ticket).unwrap();
+                let trace = clusters.trace().unwrap();
+                for (k, want) in trace.chunks(shape.pixels()).enumerate() {
+                    let got = judge.frame(frames.frame(k));
+                    assert!(got == want, "{order} {size}: frame {k}");
+                    got.iter().for_each(|c| seen[*c as usize] += 1);
+                }
+                let after = oracle.pedestal(0).unwrap();
+                assert_eq!(after.sum, Plane::F64(judge.sum.clone()), "{order} {size}");
+                assert_eq!(after.sum2, Plane::F64(judge.sum2.clone()), "{order} {size}");
+            }
+        }
+        assert!(seen[..6].iter().all(|n| *n > 0), "a branch never occurred: {seen:?}");
+    }
+
+    #[test]
+    fn with_test_3_off_no_window_is_stored_by_its_sum() {
+        let mut detector = ladder_detector();
+        (detector.rows, detector.cols, detector.photons_per_frame) = (40, 50, 60.0);
+        detector.lines[0].energy_kev = 0.9;
+        let scene = Scene::new(&detector, 20).unwrap();
+        let pedestal = scene.pedestal(Precision::F64).unwrap();
+        let size = ClusterSize::square(3).unwrap();
+        let mut judge = Judge::new(&pedestal, size, 5.0, Update::Frozen, false);
+        for k in 0..20 {
+            let codes = judge.frame(scene.frames().frame(k));
+            assert!(!codes.contains(&(Branch::StoreSum as u8)) && !codes.contains(&(Branch::Shoulder as u8)));
+        }
+    }
+}

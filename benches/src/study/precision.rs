@@ -243,8 +243,9 @@ impl<'a> Race<'a> {
                 f.photons += photons.len() as u64;
                 let seen = |row: usize, col: usize| {
                     let rows = row.saturating_sub(1)..=row + 1;
-                    rows.into_iter()
-                        .any(|r| (col.saturating_sub(1)..=col + 1).any(|c| set.contains(&(r as u16, c as u16))))
+                    rows.into_iter().any(|r| {
+                        (col.saturating_sub(1)..=col + 1).any(|c| set.contains(&(r as u16, c as u16)))
+                    })
                 };
                 f.missed += photons.iter().filter(|p| !seen(p.pixel().0, p.pixel().1)).count() as u64;
             }
@@ -262,12 +263,7 @@ impl<'a> Race<'a> {
 }
 
 /// Frames simulated and found a batch at a time, so that 100,000 of them need no memory.
-fn in_batches(
-    race: &mut Race<'_>,
-    first: u64,
-    count: u64,
-    found: &mut [Found],
-) -> Result<()> {
+fn in_batches(race: &mut Race<'_>, first: u64, count: u64, found: &mut [Found]) -> Result<()> {
     let n = race.scene.shape().pixels();
     // About 64 MB of frames.
     let batch = ((32 << 20) / n).clamp(1, 1000) as u64;
@@ -314,7 +310,8 @@ fn full_frames(plan: Plan, backend: &dyn Backend, size: ClusterSize, dir: &Path)
     let mut found = fresh();
     in_batches(&mut race, 0, plan.frames as u64, &mut found)?;
     race.look(&mut found)?;
-    let mut table = Table::new(dir.join("precision.csv"), &columns(&["mode", "backend", "frames", "seconds"]));
+    let mut table =
+        Table::new(dir.join("precision.csv"), &columns(&["mode", "backend", "frames", "seconds"]));
     for (mode, f) in Mode::ALL.iter().zip(&found) {
         let first = [
             mode.word().to_string(),
@@ -347,8 +344,10 @@ fn small(plan: Plan) -> Simulation {
 fn drift(plan: Plan, backend: &dyn Backend, size: ClusterSize, dir: &Path) -> Result<()> {
     let scene = Scene::new(&small(plan), 0)?;
     let mut race = Race::new(backend, &scene, size)?;
-    let mut table =
-        Table::new(dir.join("precision_drift.csv"), &columns(&["mode", "first_frame", "end_frame", "pixels"]));
+    let mut table = Table::new(
+        dir.join("precision_drift.csv"),
+        &columns(&["mode", "first_frame", "end_frame", "pixels"]),
+    );
     let windows = 50;
     for w in 0..windows {
         let (first, end) = (plan.drift_frames * w / windows, plan.drift_frames * (w + 1) / windows);

@@ -104,10 +104,10 @@ pub fn run(plan: Plan, dir: &Path) -> Result<()> {
         }
         Ok(counts)
     };
-    let counts = (0..plan.runs).into_par_iter().map(one).try_reduce(
-        || [Count::default(), Count::default()],
-        |[a, b], [c, d]| Ok([a.add(c), b.add(d)]),
-    )?;
+    let counts = (0..plan.runs)
+        .into_par_iter()
+        .map(one)
+        .try_reduce(|| [Count::default(), Count::default()], |[a, b], [c, d]| Ok([a.add(c), b.add(d)]))?;
 
     let mut summary = Table::new(
         dir.join("timing.csv"),
@@ -126,8 +126,7 @@ pub fn run(plan: Plan, dir: &Path) -> Result<()> {
             "seconds",
         ],
     );
-    let mut matrix =
-        Table::new(dir.join("timing_matrix.csv"), &["test3", "frozen", "serial", "pixels"]);
+    let mut matrix = Table::new(dir.join("timing_matrix.csv"), &["test3", "frozen", "serial", "pixels"]);
     for (count, test3) in counts.iter().zip(["on", "off"]) {
         let numbers = [
             plan.runs,
