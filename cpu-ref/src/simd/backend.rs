@@ -1,0 +1,128 @@
+//! The backend `cpu`.
+
+use scheidegg_finder::{Backend, Error, Finder, Params, Precision, Probe, Result, Shape, SyncFinder};
+use scheidegg_kernels::{Convert, Real};
+
+use super::aligned::Plain;
+use super::engine::{CpuEngine, kernel};
+use super::isa::Isa;
+use super::lane::Sums;
+use super::pool::{self, Pool};
+use super::shells::{Advance, Kernel};
+use super::{NAME, portable};
+
+/// The fast finder on the CPU: every mode and precision of SPEC, in the widest vectors that the machine has, on as
+/// many threads as it has cores.
+///
+/// # Determinism
+/// The result depends on parameters and frames alone, not on the instruction set or the number of threads.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuBackend {
+    isa: Option<Isa>,
+    threads: Option<usize>,
+    pinned: bool,
+}
+
+impl Default for CpuBackend {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CpuBackend {
+    /// All cores, and the widest instruction set of the machine or the one that the environment variable
+    /// `SCHEIDEGG_ISA` names (`portable`, `avx2`, `avx512`).
+    pub const fn new() -> Self {
+        CpuBackend { isa: None, threads: None, pinned: false }
+    }
+
+    /// The same with this instruction set and no other.
+    pub const fn with_isa(self, isa: Isa) -> Self {
+        CpuBackend { isa: Some(isa), ..self }
+    }
+
+    /// The same on `threads` threads, at least 1.
+    pub const fn threads(self, threads: usize) -> Self {
+        CpuBackend { threads: Some(if threads == 0 { 1 } else { threads }), ..self }
+    }
+
+    /// The same with every thread on a processor of its own, the calling thread on the first.
+    pub const fn pinned(self, pinned: bool) -> Self {
+        CpuBackend { pinned, ..self }
+    }
+
+    /// The instruction set that a finder will use.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the machine does not have the one that was asked for.
+    pub fn isa(&self) -> Result<Isa> {
+        let Some(isa) = self.isa.map_or_else(Isa::from_env, |isa| Ok(Some(isa)))? else {
+            return Ok(Isa::best());
+        };
+        if !isa.is_available() {
+            let reason = format!("this machine has no {isa}, the widest it has is {}", Isa::best().word());
+            return Err(Error::Unavailable { backend: NAME.into(), reason });
+        }
+        Ok(isa)
+    }
+
+    fn count(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+    }
+
+    fn finder<P, C>(&self, shape: Shape, params: &Params, pick: Picker<P, C>) -> Result<Box<dyn Finder>>
+    where
+        P: Sums + Convert<C> + Sync,
+        C: Real + Plain + Sync,
+    {
+        params.validate(shape)?;
+        if self.pinned {
+            pool::pin(0);
+        }
+        let pool = Pool::new(self.count(), self.pinned).map_err(|e| {
+            Error::Other(format!("backend {NAME}: cannot start {} threads: {e}", self.count()))
+        })?;
+        let engine = CpuEngine::new(shape, params, pick(kernel(params)), pool);
+        Ok(Box::new(SyncFinder::new(engine, shape, params)?))
+    }
+}
+
+type Picker<P, C> = fn(Kernel) -> Advance<P, C>;
+
+/// The shells of an instruction set for a precision.
+macro_rules! pick {
+    ($isa:expr) => {
+        match $isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => super::avx512::pick,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => super::avx2::pick,
+            _ => portable::pick,
+        }
+    };
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn summary(&self) -> &str {
+        "the fast finder on this machine's processor"
+    }
+
+    fn probe(&self) -> Result<Probe> {
+        let (isa, threads) = (self.isa()?, self.count());
+        let plural = if threads == 1 { "" } else { "s" };
+        Ok(Probe { device: format!("{isa}, {threads} thread{plural}"), preference: 50 })
+    }
+
+    fn build(&self, shape: Shape, params: &Params) -> Result<Box<dyn Finder>> {
+        let isa = self.isa()?;
+        match params.precision {
+            Precision::F32 => self.finder::<f32, f32>(shape, params, pick!(isa)),
+            Precision::F64F32 => self.finder::<f64, f32>(shape, params, pick!(isa)),
+            Precision::F64 => self.finder::<f64, f64>(shape, params, pick!(isa)),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The kernel of frozen mode: every decision sees the pedestal at the start of the frame.
+//!
+//! Row by row: convert (corrected values into the ring, then the sum and maximum of every window's row), and as
+//! soon as the rows below a pair of rows are there, decide the pair, update its pedestal and store its windows.
+//! Nothing of the frame's start is read again once it is updated.
+//!
+//! Pixels outside the frame and masked pixels are zeros in the ring. That is exact: a zero can win a window only
+//! where no value is above zero, and there neither test 1 nor a sum test can succeed.
+
+use scheidegg_kernels::{Convert, Real};
+
+use super::aligned::Plain;
+use super::extract::{self, Rows};
+use super::job::{Bits, Job, PAD, PAIR, Pipe, each_bit, paired, put_bits};
+use super::vector::{BLOCK, Family, Vector};
+
+/// See [`super::shells::Advance`]. `W` and `H` are the window, or 0 for any, with test 2 and trace.
+///
+/// # Safety
+/// As [`super::shells::Advance`].
+#[inline(always)]
+pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
+    job: &Job<P, C>,
+    pipe: &mut Pipe<C>,
+    upto: usize,
+) where
+    F: Family<P, C>,
+    P: Convert<C> + Plain,
+    C: Real + Plain,
+{
+    let (rows, down) = (job.layout.rows, job.layout.size.down());
+    while pipe.converted < upto {
+        // SAFETY: the caller lets this frame touch the rows before `upto`.
+        unsafe { convert::<F, P, C, W>(job, pipe, pipe.converted) };
+        pipe.converted += 1;
+        let ready = if pipe.converted == rows { rows } else { pipe.converted.saturating_sub(down) };
+        while ready >= pipe.decided + PAIR {
+            // SAFETY: the pair and all rows that its windows reach are converted.
+            unsafe { decide::<F, P, C, W, H, PAIR>(job, pipe, pipe.decided) };
+            pipe.decided += PAIR;
+        }
+        if ready == rows && pipe.decided < rows {
+            // SAFETY: as above.
+            unsafe { decide::<F, P, C, W, H, 1>(job, pipe, pipe.decided) };
+            pipe.decided += 1;
+        }
+    }
+}
+
+/// Converts row `r`: centred pixels, corrected values, row sums and row maxima of every window.
+///
+/// # Safety
+/// The frame may touch row `r`, and its slot in the ring is free.
+#[inline(always)]
+pub(super) unsafe fn convert<F, P, C, const W: usize>(job: &Job<P, C>, pipe: &mut Pipe<C>, r: usize)
+where
+    F: Family<P, C>,
+    P: Convert<C> + Plain,
+    C: Real + Plain,
+{
+    let layout = &job.layout;
+    let lanes = F::V::LANES;
+    let slot = pipe.row(r);
+    // SAFETY: row `r` of every plane has `width` values (the frame's has `cols`, its last partial vector is read
+    // from `tail`), a slot is laid out as `Pipe` says.
+    unsafe {
+        let x = job.frame.add(r * layout.cols);
+        let x0 = job.x0.add(r * layout.width);
+        let state = job.state.add(r * 2 * layout.width);
+        let (d, y) = (slot.add(PAD), slot.add(pipe.centred));
+        let inv_n = F::W::splat(job.inv_n);
+        let whole = layout.cols / lanes * lanes;
+        for c in (0..whole).step_by(lanes) {
+            correct::<F, P, C>(x.add(c), x0.add(c), state.add(paired(c)), inv_n, d.add(c), y.add(c));
+        }
+        if whole < layout.width {
+            // Columns past the frame read 0, as does their offset and their sum.
+            pipe.tail = [0; BLOCK];
+            x.add(whole).copy_to_nonoverlapping(pipe.tail.as_mut_ptr(), layout.cols - whole);
+            for c in (whole..layout.width).step_by(lanes) {
+                let x = pipe.tail.as_ptr().add(c - whole);
+                correct::<F, P, C>(x, x0.add(c), state.add(paired(c)), inv_n, d.add(c), y.add(c));
+            }
+        }
+        if job.masked() {
+            each_bit(job.mask.add(r * layout.words), layout.words, |c| *d.add(c) = C::ZERO);
+        }
+        horizontal::<F, P, C, W>(job, pipe, slot);
+    }
+}
+
+/// A vector of centred pixels `y` and corrected values `d`.
+///
+/// # Safety
+/// All pointers are good for a vector.
+#[inline(always)]
+unsafe fn correct<F, P, C>(x: *const u16, x0: *const u16, sum: *const P, inv_n: F::W, d: *mut C, y: *mut C)
+where
+    F: Family<P, C>,
+    P: Convert<C>,
+    C: Real,
+{
+    // SAFETY: as the caller promises.
+    unsafe {
+        let centred = F::V::pixels(x, x0);
+        let mean = F::W::load(sum).mul(inv_n);
+        centred.store(y);
+        F::narrow(F::widen(centred).sub(mean)).store(d);
+    }
+}
+
+/// The row sums and maxima of every window from the corrected values of a slot.
+///
+/// # Safety
+/// `slot` is a slot of the pipe's ring.
+#[inline(always)]
+pub(super) unsafe fn horizontal<F, P, C, const W: usize>(job: &Job<P, C>, pipe: &Pipe<C>, slot: *mut C)
+where
+    F: Family<P, C>,
+    P: Convert<C> + Plain,
+    C: Real + Plain,
+{
+    let size = job.layout.size;
+    let w = if W == 0 { size.w } else { W };
+    let left = w / 2;
+    // SAFETY: windows reach at most `PAD` values past both ends of a row.
+    unsafe {
+        let (d, sums) = (slot.add(PAD), slot.add(pipe.sums));
+        for c in (0..job.layout.width).step_by(F::V::LANES) {
+            let from = d.add(c).sub(left);
+            let mut sum = F::V::load(from);
+            let mut max = sum;
+            for i in 1..w {
+                let v = F::V::load(from.add(i));
+                sum = sum.add(v);
+                max = max.larger(v);
+            }
+            sum.store(sums.add(paired(c)));
+            max.store(sums.add(paired(c) + BLOCK));
+        }
+        if W == 0 && job.test2 {
+            let halves = slot.add(pipe.halves);
+            for c in (0..job.layout.width).step_by(F::V::LANES) {
+                for (half, from) in [d.add(c).sub(left), d.add(c)].into_iter().enumerate() {
+                    let mut sum = F::V::load(from);
+                    for i in 1..w.div_ceil(2) {
+                        sum = sum.add(F::V::load(from.add(i)));
+                    }
+                    sum.store(halves.add(paired(c) + half * BLOCK));
+                }
+            }
+        }
+    }
+}
+
+/// The largest corner sum of the windows at a column; `at` are the slots of the window's rows.
+///
+/// # Safety
+/// The slots hold half row sums.
+#[inline(always)]
+pub(super) unsafe fn corners<F, P, C>(pipe: &Pipe<C>, at: &[*const C], c: usize) -> F::V
+where
+    F: Family<P, C>,
+    C: Real + Plain,
+{
+    let reach = at.len() / 2;
+    // SAFETY: as the caller promises.
+    unsafe {
+        let place = pipe.halves + paired(c);
+        let mut best = F::V::splat(C::ZERO);
+        for (first, side) in [(0, 0), (0, 1), (reach, 0), (reach, 1)] {
+            let mut sum = F::V::load(at[first].add(place + side * BLOCK));
+            for row in first + 1..=first + reach {
+                sum = sum.add(F::V::load(at[row].add(place + side * BLOCK)));
+            }
+            best = best.larger(sum);
+        }
+        best
+    }
+}
+
+/// Decides rows `q .. q + ROWS`, updates their pedestal and stores their windows.
+///
+/// # Safety
+/// All rows that the windows reach are in the ring.
+#[inline(always)]
+unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
+    job: &Job<P, C>,
+    pipe: &mut Pipe<C>,
+    q: usize,
+) where
+    F: Family<P, C>,
+    P: Convert<C> + Plain,
+    C: Real + Plain,
+{
+    let layout = &job.layout;
+    let h = if H == 0 { layout.size.h } else { H };
+    let up = h / 2;
+    let lanes = F::V::LANES;
+    let mut at = [std::ptr::null::<C>(); 15 + PAIR];
+    pipe.rows(q as isize - up as isize, layout.rows, &mut at[..h + ROWS - 1]);
+    let stored: [*mut u64; ROWS] = std::array::from_fn(|j| pipe.bits(Bits::Stored, j, layout.words));
+    let noted: [[*mut u64; 3]; ROWS] = std::array::from_fn(|j| {
+        [Bits::Peak, Bits::Fires, Bits::Negative].map(|b| pipe.bits(b, j, layout.words))
+    });
+    // SAFETY: the rows' planes have `width` values, the slots are laid out as `Pipe` says, rows of bits have a bit a
+    // column.
+    unsafe {
+        if job.masked() {
+            save(job, pipe, q, ROWS);
+        }
+        let zero = F::V::splat(C::ZERO);
+        let inv_n = F::W::splat(job.inv_n);
+        let n_sigma2 = F::V::splat(job.rule.n_sigma2);
+        let area = F::V::splat(job.rule.area);
+        let corner_area = F::V::splat(job.rule.corner_area);
+        let floor2 = F::V::splat(job.rule.floor2);
+        let state: [*mut P; ROWS] = std::array::from_fn(|j| job.state.add((q + j) * 2 * layout.width));
+        let fixed: [*const C; ROWS] = std::array::from_fn(|j| job.fixed.wrapping_add((q + j) * layout.width));
+        let sums: [*const C; 15 + PAIR] = std::array::from_fn(|i| at[i].wrapping_add(pipe.sums));
+        let centred: [*const C; ROWS] = std::array::from_fn(|j| at[j + up].add(pipe.centred));
+        let tracked = job.fixed.is_null();
+        for c in (0..layout.width).step_by(lanes) {
+            let p = paired(c);
+            // Sums top to bottom, one for every row; maxima of the rows that all windows share only once.
+            let mut sum = [zero; ROWS];
+            let mut max = [zero; ROWS];
+            let mut shared = zero;
+            for i in 0..h + ROWS - 1 {
+                let (s, m) = (F::V::load(sums[i].add(p)), F::V::load(sums[i].add(p + BLOCK)));
+                for j in 0..ROWS {
+                    if i == j {
+                        sum[j] = s;
+                    } else if i > j && i < j + h {
+                        sum[j] = sum[j].add(s);
+                    }
+                }
+                if i + 1 >= ROWS && i < h {
+                    shared = shared.larger(m);
+                } else {
+                    for j in 0..ROWS {
+                        if i >= j && i < j + h {
+                            max[j] = max[j].larger(m);
+                        }
+                    }
+                }
+            }
+            for j in 0..ROWS {
+                let max = if ROWS == 1 { shared } else { max[j].larger(shared) };
+                let y = F::widen(F::V::load(centred[j].add(c)));
+                let s = F::W::load(state[j].add(p));
+                let s2 = F::W::load(state[j].add(p + BLOCK));
+                let (mean, mean2) = (s.mul(inv_n), s2.mul(inv_n));
+                let over = y.sub(mean);
+                let d = F::narrow(over);
+                let thr2 = if tracked {
+                    // A variance below 0 is below the floor's square too.
+                    n_sigma2.mul(F::narrow(mean2.sub(mean.mul(mean))).larger(floor2))
+                } else {
+                    F::V::load(fixed[j].add(c))
+                };
+                // `max` is never below 0 here, so that its square alone tells.
+                let peak = max.mul(max).gt(thr2);
+                let total = F::V::and(sum[j].mul(sum[j]).gt(area.mul(thr2)), sum[j].gt(zero));
+                let mut fires = F::V::or(peak, total);
+                if H == 0 && job.test2 {
+                    let corner = corners::<F, P, C>(pipe, &at[j..j + h], c);
+                    fires = F::V::or(fires, corner.mul(corner).gt(corner_area.mul(thr2)));
+                }
+                // Far above the pedestal is a peak, so that what is far from it and no peak is below.
+                let far = d.mul(d).gt(thr2);
+                put_bits(stored[j], c, lanes, F::V::bits(F::V::and(fires, d.ge(max))));
+                if H == 0 && !job.trace.is_null() {
+                    put_bits(noted[j][0], c, lanes, F::V::bits(peak));
+                    put_bits(noted[j][1], c, lanes, F::V::bits(fires));
+                    put_bits(noted[j][2], c, lanes, F::V::bits(F::V::and(far, zero.gt(d))));
+                }
+                let kept = F::mask(F::V::or(fires, far));
+                s.or_else(kept, s.add(over)).store(state[j].add(p));
+                s2.or_else(kept, s2.add(y.mul(y).sub(mean2))).store(state[j].add(p + BLOCK));
+            }
+        }
+        if job.masked() {
+            restore(job, pipe);
+        }
+        for j in 0..ROWS {
+            let centre = at[j + up].add(PAD);
+            let rows = Rows { slots: &at[j..j + h], before: centre, own: centre };
+            extract::row::<F, P, C, W, H>(job, pipe, q + j, &rows, j);
+        }
+    }
+}
+
+/// Puts the state of the masked pixels of rows `q .. q + count` aside.
+///
+/// # Safety
+/// The job has a mask and may touch the rows.
+unsafe fn save<P: Convert<C> + Plain, C: Real + Plain>(
+    job: &Job<P, C>,
+    pipe: &mut Pipe<C>,
+    q: usize,
+    count: usize,
+) {
+    let layout = &job.layout;
+    pipe.saved.clear();
+    for r in q..q + count {
+        // SAFETY: rows of the mask and of the state.
+        unsafe {
+            each_bit(job.mask.add(r * layout.words), layout.words, |c| {
+                let i = r * 2 * layout.width + paired(c);
+                let at = job.state.add(i);
+                pipe.saved.push((i, (*at).to_f64(), (*at.add(BLOCK)).to_f64()));
+            });
+        }
+    }
+}
+
+/// Gives the masked pixels their state back.
+///
+/// # Safety
+/// After [`save`].
+unsafe fn restore<P: Convert<C> + Plain, C: Real + Plain>(job: &Job<P, C>, pipe: &Pipe<C>) {
+    for &(i, sum, sum2) in &pipe.saved {
+        // SAFETY: the places they were read from.
+        unsafe {
+            *job.state.add(i) = P::from_f64(sum);
+            *job.state.add(i + BLOCK) = P::from_f64(sum2);
+        }
+    }
+}

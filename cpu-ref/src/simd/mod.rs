@@ -1,0 +1,35 @@
+//! The fast finder on a CPU: SPEC in vectors, one algorithm for every instruction set, the same bytes as the oracle.
+//!
+//! ```text
+//! engine   a batch as a wave over rows, lanes, threads           pool    threads that stay
+//! frozen   the kernel of frozen mode                             extract stored windows to records
+//! serial   the kernel of serial mode                             job     what a kernel works on
+//! vector   what a kernel asks of an instruction set              avx512, avx2, portable: the thin shells
+//! ```
+//!
+//! `unsafe` lives here because vectors and rows are reached by pointers: rows of a lane's state are in the hands of
+//! one frame after the other while several frames are under way.
+
+mod aligned;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod backend;
+mod engine;
+mod extract;
+mod frozen;
+mod isa;
+mod job;
+mod lane;
+mod pool;
+mod portable;
+mod serial;
+mod shells;
+mod vector;
+
+pub use backend::CpuBackend;
+pub use isa::Isa;
+
+/// The backend's name.
+const NAME: &str = "cpu";
