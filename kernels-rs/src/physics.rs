@@ -82,6 +82,12 @@ pub fn variance<P: Convert<C>, C: Real>(sum: P, sum2: P, inv_n: P, floor2: C) ->
     (sum2 * inv_n - m * m).larger(P::ZERO).convert().larger(floor2)
 }
 
+/// A variance that was fixed when training ended, as decisions use it: never below the noise floor's square.
+#[inline(always)]
+pub fn fixed_variance<P: Convert<C>, C: Real>(variance: P, floor2: C) -> C {
+    variance.convert().larger(floor2)
+}
+
 /// The constants of a decision, the same for every pixel of a run.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

@@ -180,7 +180,7 @@ fn poison(finder: &mut dyn Finder) -> Result<()> {
     let pedestal = finder.pedestal(0)?;
     let mut rng = crate::synth::Rng::new(99);
     let shape = finder.shape();
-    let pixels: Vec<u16> = (0..shape.pixels() * 3).map(|_| rng.next() as u16).collect();
+    let pixels: Vec<u16> = (0..shape.pixels() * 3).map(|_| rng.bits() as u16).collect();
     let ticket = finder.submit(Frames::new(&pixels, shape)?)?;
     finder.collect(ticket)?;
     finder.set_pedestal(&pedestal)

@@ -4,8 +4,9 @@
 //! `dark_base + dark_above` and its data frames; every other file is one result, named after what was computed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use scheidegg::{ClusterSize, Noise, Params, Plane, Precision, Shape, Ties, Update};
+use scheidegg::{ClusterSize, Noise, Params, PixelMask, Plane, Precision, Shape, Ties, Update};
 
 use crate::npy::{Npz, Values};
 
@@ -79,6 +80,17 @@ pub fn set(name: &str) -> Result<Set, String> {
     Ok(Set { shape, darks, data: npz.array("data")?.u16()? })
 }
 
+/// The mask of the results named `masked`: the pixels where `7*row + 3*col` is a multiple of 11.
+pub fn striped_mask(shape: Shape) -> PixelMask {
+    let mut mask = PixelMask::new(shape);
+    for i in 0..shape.pixels() {
+        if (7 * (i / shape.cols) + 3 * (i % shape.cols)).is_multiple_of(11) {
+            mask.insert_index(i);
+        }
+    }
+    mask
+}
+
 /// The names of all results, sorted.
 ///
 /// # Errors
@@ -105,20 +117,30 @@ pub fn result(file: &str) -> Result<Expected, String> {
     let [set, size, kind @ ..] = &words[..] else { return Err(strange()) };
     let size: ClusterSize = size.parse().map_err(|_| strange())?;
     let mut params = Params { precision: Precision::F64, ..Params::new(size) };
+    let mut masked = false;
     match kind {
         ["aare2026.7.2"] => params.update = Update::Serial,
         ["aare2026.9.30"] => params.noise = Noise::Fixed,
-        ["frozen", precision, rest @ ..] => {
+        [mode, precision, rest @ ..] => {
+            (params.update, params.noise) = match *mode {
+                "frozen" => (Update::Frozen, Noise::Tracked),
+                "frozenfixed" => (Update::Frozen, Noise::Fixed),
+                "serial" => (Update::Serial, Noise::Tracked),
+                "serialfixed" => (Update::Serial, Noise::Fixed),
+                _ => return Err(strange()),
+            };
             params.precision = match *precision {
                 "f32f32" => Precision::F32,
                 "f64f32" => Precision::F64F32,
                 "f64f64" => Precision::F64,
                 _ => return Err(strange()),
             };
-            match rest {
-                [] => {}
-                ["tiesfirst"] => params.ties = Ties::First,
-                _ => return Err(strange()),
+            for word in rest {
+                match *word {
+                    "tiesfirst" => params.ties = Ties::First,
+                    "masked" => masked = true,
+                    _ => return Err(strange()),
+                }
             }
         }
         _ => return Err(strange()),
@@ -128,6 +150,9 @@ pub fn result(file: &str) -> Result<Expected, String> {
         Values::F64(v) => Ok(Plane::F64(v)),
         _ => Err(format!("{file}: {name}: not a plane of numbers")),
     };
+    if masked {
+        params.mask = Some(Arc::new(striped_mask(self::set(set)?.shape)));
+    }
     let exact = match npz.has("sum2") {
         false => None,
         true => Some(Exact {

@@ -52,41 +52,52 @@ pub const PLACE: &str = "place";
 pub const COPY: &str = "copy";
 
 /// The names of all entries that find clusters.
-pub const FRAME_ENTRIES: [&str; 12] = [
+pub const FRAME_ENTRIES: [&str; 20] = [
     "frame_f32_3x3",
     "frame_f32_5x5",
     "frame_f32_7x7",
     "frame_f32_9x9",
+    "frame_f32_3x3_fixed",
+    "frame_f32_5x5_fixed",
+    "frame_f32_7x7_fixed",
+    "frame_f32_9x9_fixed",
     "frame_f32_any",
     "frame_f32_trace",
     "frame_f64_3x3",
     "frame_f64_5x5",
     "frame_f64_7x7",
     "frame_f64_9x9",
+    "frame_f64_3x3_fixed",
+    "frame_f64_5x5_fixed",
+    "frame_f64_7x7_fixed",
+    "frame_f64_9x9_fixed",
     "frame_f64_any",
     "frame_f64_trace",
 ];
 
-/// The entry for a pedestal precision, a window and options: the four squares have code of their own; other
-/// sizes, `ties = first` and test 2 take the general code, a branch trace the general code with a trace.
+/// The entry for a pedestal precision, a window and options: the four squares have code of their own, for tracked
+/// and for fixed noise; other sizes, `ties = first` and test 2 take the general code, a branch trace the general
+/// code with a trace.
 pub const fn frame_entry(
     pedestal_f64: bool,
     w: u32,
     h: u32,
+    fixed_noise: bool,
     ties_first: bool,
     test2: bool,
     trace: bool,
 ) -> &'static str {
-    let size = match (w, h) {
-        _ if trace => 5,
-        _ if ties_first || test2 => 4,
-        (3, 3) => 0,
-        (5, 5) => 1,
-        (7, 7) => 2,
-        (9, 9) => 3,
-        _ => 4,
+    let fixed = if fixed_noise { 4 } else { 0 };
+    let at = match (w, h) {
+        _ if trace => 9,
+        _ if ties_first || test2 => 8,
+        (3, 3) => fixed,
+        (5, 5) => 1 + fixed,
+        (7, 7) => 2 + fixed,
+        (9, 9) => 3 + fixed,
+        _ => 8,
     };
-    FRAME_ENTRIES[size + if pedestal_f64 { 6 } else { 0 }]
+    FRAME_ENTRIES[at + if pedestal_f64 { 10 } else { 0 }]
 }
 
 /// What does not change during a run.
@@ -164,6 +175,7 @@ pub struct FrameArgs<P> {
     /// Running sums of squares after the launch.
     pub sum2_out: *mut P,
     /// With fixed noise the variance that decisions use, `lanes x pixels`; null: tracked noise.
+    /// The entries of the squares look at it only if their name ends in `_fixed`.
     pub fixed: *const P,
     /// Pixels masked for the run, [`Job::mask_words`]; null: none.
     pub mask: *const u32,

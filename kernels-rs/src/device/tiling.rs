@@ -250,3 +250,15 @@ pub const fn suggested_frames(rows: u32, cols: u32, window: Window, sms: u32, la
     }
     best
 }
+
+/// `a / b`; 0 for `b = 0`, which would be a panic and code for it.
+#[inline(always)]
+pub(super) fn over(a: u32, b: u32) -> u32 {
+    a.checked_div(b).unwrap_or(0)
+}
+
+/// `a % b`; 0 for `b = 0`.
+#[inline(always)]
+pub(super) fn modulo(a: u32, b: u32) -> u32 {
+    a.checked_rem(b).unwrap_or(0)
+}

@@ -1,4 +1,375 @@
-//! p
-pub(super) fn checks() -> Vec<super::Check> {
-    vec![]
+//! The order of calls, wrong calls, numbers of frames, and how frames lie in memory.
+
+use std::sync::Arc;
+
+use scheidegg::{
+    Backend, ClusterSize, Error, Finder, FrameOwner, Frames, LostPixels, Numbers, Params, PixelMask,
+    Precision, Result, Shape, Ticket,
+};
+
+use super::{Check, Outcome, holds, refused};
+use crate::case::{self, Case};
+use crate::synth::Detector;
+
+const SHAPE: Shape = Shape { rows: 14, cols: 21 };
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("the common case is supported", common),
+        Check::new("the finder says who runs it", names_itself),
+        Check::new("parameters outside their range", bad_params),
+        Check::new("frames of another shape", wrong_shapes),
+        Check::new("tickets", tickets),
+        Check::new("training with batches in flight", busy),
+        Check::new("batches without frames", empty_batches),
+        Check::new("frame numbers are kept", frame_numbers),
+        Check::new("frames with gaps between them", strided),
+        Check::new("frames in the backend's own buffer", own_buffer),
+        Check::new("find hands out every batch in order", find_in_order),
+        Check::new("an error of the receiver stops find and spares the finder", receiver_fails),
+        Check::new("statistics", statistics),
+        Check::new("lanes that are not there", no_such_lane),
+    ]
+}
+
+fn params() -> Params {
+    Params { pedestal_samples: 25, ..Params::new(ClusterSize { w: 3, h: 3 }) }
+}
+
+fn photons(frames: usize) -> Case {
+    let mut detector = Detector::new(SHAPE, 5);
+    let darks = detector.darks(25);
+    Case::new("protocol", SHAPE, params(), darks, detector.photons(frames, 0.03))
+}
+
+fn trained(backend: &dyn Backend, case: &Case) -> Result<Box<dyn Finder>> {
+    let mut finder = backend.build(case.shape, &case.params)?;
+    finder.train(case.dark_frames())?;
+    Ok(finder)
+}
+
+/// What a finder must do to be one: everything else may be unsupported.
+fn common(backend: &dyn Backend) -> Outcome {
+    match case::run(backend, &photons(4), false) {
+        Ok(out) => holds(!out.records.is_empty(), || "no clusters among photons".into()),
+        // Not a skip: a backend that skips everything would pass.
+        Err(e) => holds(false, || format!("frozen, tracked, f32, i32 values, 3x3: {e}")),
+    }
+}
+
+fn names_itself(backend: &dyn Backend) -> Outcome {
+    let finder = backend.build(SHAPE, &params())?;
+    holds(finder.backend() == backend.name(), || {
+        format!("Finder::backend says {:?}, the backend is {:?}", finder.backend(), backend.name())
+    })?;
+    holds(finder.shape() == SHAPE && *finder.params() == params(), || "another shape or parameters".into())?;
+    holds(!backend.summary().is_empty() && !backend.name().is_empty(), || "no name or no summary".into())
+}
+
+fn bad_params(backend: &dyn Backend) -> Outcome {
+    let p = params;
+    let size = |w, h| Params { size: ClusterSize { w, h }, ..p() };
+    let bad = [
+        size(1, 3),
+        size(3, 16),
+        Params { n_sigma: 0.0, ..p() },
+        Params { n_sigma: f64::NAN, ..p() },
+        Params { n_sigma: f64::INFINITY, ..p() },
+        Params { noise_floor_adu: -1.0, ..p() },
+        Params { noise_floor_adu: f64::NAN, ..p() },
+        Params { lanes: 0, ..p() },
+        Params { lanes: 1 << 20, ..p() },
+        Params { pedestal_samples: 1, ..p() },
+        Params { pedestal_samples: 1 << 40, ..p() },
+        Params { test2: true, ..size(4, 4) },
+        Params { test2: true, ..size(3, 4) },
+    ];
+    for params in bad {
+        refused(&format!("{params:?}"), backend.build(SHAPE, &params), |e| matches!(e, Error::Param { .. }))?;
+    }
+    let mask = Some(Arc::new(PixelMask::new(Shape { rows: SHAPE.rows + 1, cols: SHAPE.cols })));
+    refused("a mask of another shape", backend.build(SHAPE, &Params { mask, ..p() }), |e| {
+        matches!(e, Error::ShapeMismatch { .. })
+    })?;
+    for (rows, cols) in [(0, 5), (5, 0), (65_537, 1)] {
+        refused(&format!("frames of {rows} x {cols}"), backend.build(Shape { rows, cols }, &p()), |e| {
+            matches!(e, Error::Param { .. })
+        })?;
+    }
+    Ok(())
+}
+
+fn wrong_shapes(backend: &dyn Backend) -> Outcome {
+    let case = photons(6);
+    let want = case::run(backend, &case, false)?;
+    let mut finder = backend.build(SHAPE, &case.params)?;
+    // As many pixels, or fewer, or more; none may be read as if it were right.
+    let pixels = vec![7u16; SHAPE.pixels() * 4];
+    let shapes =
+        [(SHAPE.cols, SHAPE.rows), (SHAPE.rows, SHAPE.cols * 2), (SHAPE.rows / 2, SHAPE.cols), (1, 1)];
+    let is_shape = |e: &Error| {
+        matches!(e, Error::ShapeMismatch { expected, got, .. } if *expected == SHAPE && *got != SHAPE)
+            && e.to_string().contains("14 x 21")
+    };
+    let all = |finder: &mut dyn Finder, when: &str| -> Outcome {
+        for (rows, cols) in shapes {
+            let shape = Shape { rows, cols };
+            let wrong = Frames::strided(&pixels, shape, 1, shape.pixels())?;
+            refused(&format!("dark frames of {shape} {when}"), finder.train(wrong), is_shape)?;
+            refused(&format!("frames of {shape} {when}"), finder.submit(wrong), is_shape)?;
+        }
+        Ok(())
+    };
+    all(finder.as_mut(), "before training")?;
+    finder.train(case.dark_frames())?;
+    all(finder.as_mut(), "after training")?;
+    let mut got = case::Outcome::default();
+    for batch in case.data_frames().batches(3) {
+        let ticket = finder.submit(batch)?;
+        got.append(&finder.collect(ticket)?);
+        all(finder.as_mut(), "between batches")?;
+    }
+    got.pedestals = vec![finder.pedestal(0)?];
+    got.statistics = finder.statistics();
+    got.statistics.redone = 0;
+    match case::difference(&case, &want, &got) {
+        None => Ok(()),
+        Some(what) => Err(format!("after refused frames: {what}").into()),
+    }
+}
+
+fn tickets(backend: &dyn Backend) -> Outcome {
+    let case = photons(40);
+    let mut finder = trained(backend, &case)?;
+    let slots = finder.slots();
+    holds(slots > 0 && finder.batch_frames() > 0 && finder.max_batch_frames() > 0, || "no slot".into())?;
+    let wrong = |e: &Error| matches!(e, Error::WrongTicket { .. });
+    refused("a ticket before any batch", finder.collect(Ticket(0)).map(|_| ()), wrong)?;
+    let frames = case.data_frames();
+    let mut first = None;
+    for round in 0..3 {
+        let mut flight = Vec::new();
+        for k in 0..slots {
+            flight.push(finder.submit(frames.slice((round + k) % 40, 1))?);
+        }
+        refused("one batch more than slots", finder.submit(frames.slice(0, 1)), |e| {
+            matches!(e, Error::SlotsFull { .. })
+        })?;
+        for (i, ticket) in flight.iter().enumerate() {
+            let want = Ticket(first.get_or_insert(*ticket).0 + (round * slots + i) as u64);
+            holds(*ticket == want, || format!("{ticket:?}, expected {want:?}"))?;
+        }
+        if slots > 1 {
+            refused("a younger ticket", finder.collect(flight[1]).map(|_| ()), wrong)?;
+        }
+        for (k, ticket) in flight.iter().enumerate() {
+            let number = finder.collect(*ticket)?.numbers().to_vec();
+            let want = ((round + k) % 40) as u64;
+            holds(number == [want], || format!("{ticket:?} gave frames {number:?}, expected [{want}]"))?;
+            refused("a ticket collected before", finder.collect(*ticket).map(|_| ()), wrong)?;
+        }
+    }
+    Ok(())
+}
+
+fn busy(backend: &dyn Backend) -> Outcome {
+    let case = photons(2);
+    let mut finder = trained(backend, &case)?;
+    let pedestal = finder.pedestal(0)?;
+    let full = |e: &Error| matches!(e, Error::SlotsFull { .. });
+    let ticket = finder.submit(case.data_frames())?;
+    refused("dark frames with a batch in flight", finder.train(case.dark_frames()), full)?;
+    refused("new noise with a batch in flight", finder.refresh_noise(), full)?;
+    refused("a pedestal with a batch in flight", finder.set_pedestal(&pedestal), full)?;
+    finder.collect(ticket)?;
+    finder.train(case.dark_frames())?;
+    Ok(finder.set_pedestal(&pedestal)?)
+}
+
+fn empty_batches(backend: &dyn Backend) -> Outcome {
+    let case = photons(5);
+    let want = case::run(backend, &case, false)?;
+    let mut finder = trained(backend, &case)?;
+    finder.train(case.dark_frames().slice(0, 0))?;
+    let nothing = case.data_frames().slice(2, 0);
+    let mut got = case::Outcome::default();
+    for frames in [nothing, case.data_frames().slice(0, 2), nothing, case.data_frames().slice(2, 3), nothing]
+    {
+        let ticket = finder.submit(frames)?;
+        let batch = finder.collect(ticket)?;
+        holds(batch.frames() == frames.len(), || {
+            format!("{} frames, expected {}", batch.frames(), frames.len())
+        })?;
+        got.append(&batch);
+    }
+    finder.find(nothing, &mut |batch| match batch.frames() {
+        0 => Ok(()),
+        n => Err(Error::Other(format!("{n} frames out of none"))),
+    })?;
+    got.pedestals = vec![finder.pedestal(0)?];
+    got.statistics = want.statistics;
+    match case::difference(&case, &want, &got) {
+        None => Ok(()),
+        Some(what) => Err(what.into()),
+    }
+}
+
+fn frame_numbers(backend: &dyn Backend) -> Outcome {
+    let case = photons(6);
+    let mut finder = trained(backend, &case)?;
+    let list = [u64::MAX, 0, 1 << 31, (1 << 31) + 1, 1 << 32, 1 << 53];
+    let first = (1u64 << 40) - 2;
+    for (numbers, want) in [
+        (Numbers::List(&list), list.to_vec()),
+        (Numbers::From(first), (first..first + 6).collect()),
+        (Numbers::From((1 << 31) - 3), ((1 << 31) - 3..(1 << 31) + 3).collect()),
+    ] {
+        let ticket = finder.submit(case.data_frames().with_numbers(numbers)?)?;
+        let got = finder.collect(ticket)?.numbers().to_vec();
+        holds(got == want, || format!("frame numbers {got:?}, expected {want:?}"))?;
+    }
+    Ok(())
+}
+
+fn strided(backend: &dyn Backend) -> Outcome {
+    let case = photons(7);
+    let want = case::run(backend, &case, false)?;
+    let (n, gap) = (SHAPE.pixels(), 11);
+    let spread = |pixels: &[u16]| {
+        let mut wide = Vec::new();
+        for frame in pixels.chunks_exact(n) {
+            wide.extend(frame);
+            wide.extend([0xFFFF; 11]);
+        }
+        // The last frame may end where the memory does.
+        wide.truncate(wide.len() - gap);
+        wide
+    };
+    let (darks, data) = (spread(&case.darks), spread(&case.data));
+    let mut finder = backend.build(SHAPE, &case.params)?;
+    finder.train(Frames::strided(&darks, SHAPE, 25, n + gap)?)?;
+    let mut got = case::Outcome::default();
+    let frames = Frames::strided(&data, SHAPE, 7, n + gap)?;
+    for batch in frames.batches(3) {
+        let ticket = finder.submit(batch)?;
+        got.append(&finder.collect(ticket)?);
+    }
+    got.pedestals = vec![finder.pedestal(0)?];
+    got.statistics = want.statistics;
+    match case::difference(&case, &want, &got) {
+        None => Ok(()),
+        Some(what) => Err(what.into()),
+    }
+}
+
+/// Frames in the memory that the backend hands out, shared with it until they are collected; what lies behind the
+/// last frame of the buffer is poison.
+fn own_buffer(backend: &dyn Backend) -> Outcome {
+    let mut case = photons(9);
+    let mut lost = PixelMask::new(SHAPE);
+    (0..SHAPE.cols).for_each(|col| lost.insert(3, col));
+    case.data_lost = vec![LostPixels { frame: 4, mask: lost.clone() }];
+    let want = case::run(backend, &case, false)?;
+    let mut finder = trained(backend, &case)?;
+    let mut got = case::Outcome::default();
+    let frames = case.data_frames();
+    for batch in frames.batches(4) {
+        let mut buffer = finder.frame_buffer(6)?;
+        holds(buffer.capacity() >= 6 && buffer.shape() == SHAPE, || {
+            format!("{buffer:?}, asked for 6 frames")
+        })?;
+        while !buffer.is_full() {
+            buffer.push(0, |pixels| {
+                pixels.fill(0xFFFF);
+                Ok(None)
+            })?;
+        }
+        buffer.clear();
+        for k in 0..batch.len() {
+            buffer.push(batch.number(k), |pixels| {
+                pixels.copy_from_slice(batch.frame(k));
+                Ok(batch.lost(k).cloned())
+            })?;
+        }
+        let shared: Arc<dyn FrameOwner> = Arc::new(buffer);
+        let ticket = finder.submit_shared(Arc::clone(&shared))?;
+        got.append(&finder.collect(ticket)?);
+    }
+    got.pedestals = vec![finder.pedestal(0)?];
+    got.statistics = want.statistics;
+    match case::difference(&case, &want, &got) {
+        None => Ok(()),
+        Some(what) => Err(what.into()),
+    }
+}
+
+fn find_in_order(backend: &dyn Backend) -> Outcome {
+    let mut detector = Detector::new(SHAPE, 6);
+    let darks = detector.darks(25);
+    let mut finder = backend.build(SHAPE, &params())?;
+    let count = finder.batch_frames().min(512) * 2 + 3;
+    let case = Case::new("find", SHAPE, params(), darks, detector.photons(count, 0.02));
+    finder.train(case.dark_frames())?;
+    let mut got = case::Outcome::default();
+    finder.find(case.data_frames(), &mut |batch| {
+        got.append(&batch);
+        Ok(())
+    })?;
+    got.pedestals = vec![finder.pedestal(0)?];
+    got.statistics = finder.statistics();
+    got.statistics.redone = 0;
+    let want = case::run(backend, &case, false)?;
+    match case::difference(&case, &want, &got) {
+        None => Ok(()),
+        Some(what) => Err(what.into()),
+    }
+}
+
+fn receiver_fails(backend: &dyn Backend) -> Outcome {
+    let case = photons(4);
+    let mut finder = trained(backend, &case)?;
+    let many: Vec<u16> = case.data.iter().copied().cycle().take(case.data.len() * 100).collect();
+    let mut calls = 0;
+    let outcome = finder.find(Frames::new(&many, SHAPE)?, &mut |_| {
+        calls += 1;
+        Err(Error::Stopped)
+    });
+    refused("an error of the receiver", outcome, |e| matches!(e, Error::Stopped))?;
+    holds(calls == 1, || format!("{calls} calls after an error"))?;
+    // Nothing is left in flight.
+    let ticket = finder.submit(case.data_frames())?;
+    let frames = finder.collect(ticket)?.frames();
+    holds(frames == 4, || format!("{frames} frames afterwards, expected 4"))
+}
+
+fn statistics(backend: &dyn Backend) -> Outcome {
+    let case = photons(8);
+    let mut finder = trained(backend, &case)?;
+    let zero = finder.statistics();
+    holds(zero == Default::default(), || format!("{zero:?} before any frame"))?;
+    let mut clusters = 0;
+    finder.find(case.data_frames(), &mut |batch| {
+        clusters += batch.len() as u64;
+        Ok(())
+    })?;
+    let s = finder.statistics();
+    holds((s.frames, s.clusters, s.lost_pixels) == (8, clusters, 0), || {
+        format!("{s:?} after 8 frames with {clusters} clusters")
+    })
+}
+
+fn no_such_lane(backend: &dyn Backend) -> Outcome {
+    let mut case = photons(5);
+    case.params.lanes = 3;
+    case.params.precision = Precision::F32;
+    let mut finder = trained(backend, &case)?;
+    for _ in 0..2 {
+        for lane in 0..3 {
+            finder.pedestal(lane)?;
+        }
+        refused("lane 3 of 3", finder.pedestal(3), |e| matches!(e, Error::Param { .. }))?;
+        let ticket = finder.submit(case.data_frames())?;
+        finder.collect(ticket)?;
+    }
+    Ok(())
 }

@@ -1,0 +1,387 @@
+//! The kernel that finds clusters: a tile of the frame a block, a strip of one column a thread.
+//!
+//! Phase `f` of a launch judges frame `f` from the corrected values in plane `f % 3` of shared memory, updates the
+//! pedestal in registers, and puts the corrected values of frame `f + 1` into the next plane. In the same phase the
+//! clusters that frame `f - 1` left in its list are copied out of the plane before. Nothing that a phase writes is
+//! read in it by another thread, so one barrier a frame is enough.
+
+use super::abi::{FrameArgs, NO_LOST};
+use super::block::{Block, Stored, Team};
+use super::rule::{Rule, Seen};
+use super::store;
+use super::tiling::{STRIP, modulo, over};
+use super::unroll::{each_pixel, each_row};
+use crate::physics::{self, Branch};
+use crate::real::Convert;
+
+const K: usize = STRIP as usize;
+
+/// What a thread knows of its strip.
+#[derive(Clone, Copy)]
+struct Strip<P> {
+    sum: [P; K],
+    sum2: [P; K],
+    /// `x - x0` of the frame that is judged next.
+    y: [P; K],
+    x0: [i32; K],
+    /// Column and first row of the strip, counted in tile and halo.
+    col: u32,
+    row: u32,
+    /// Index of the first pixel in the frame; wraps where the strip begins outside.
+    pixel: u32,
+    /// Pixels of the tile itself that are inside the frame.
+    mine: u32,
+    /// Pixels that take part: inside the frame and not masked for the run.
+    part: u32,
+    /// Pixels that take part in the frame that is judged next.
+    live: u32,
+}
+
+/// Everything that is the same for the threads of a block.
+struct Tile<'a, B, P> {
+    b: B,
+    a: &'a FrameArgs<P>,
+    /// Index among the tiles, and the first row and column.
+    index: u32,
+    row: u32,
+    col: u32,
+    /// Row and column of the frame where tile and halo begin; may wrap below 0.
+    load_row: u32,
+    load_col: u32,
+    /// Rows of tile and halo.
+    load_h: u32,
+    /// First value of the lane in a plane of the pedestal.
+    lane: u64,
+    /// The launch's first frame for this lane, in the chunk.
+    first: u32,
+    /// Frames to do.
+    frames: u32,
+}
+
+impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
+    /// The index in the chunk of the launch's frame `f`.
+    #[inline(always)]
+    fn frame(&self, f: u32) -> u32 {
+        self.first + f * self.a.step
+    }
+
+    /// Those of the strip's pixels that take part in frame `f`.
+    #[inline(always)]
+    fn live(&self, s: &Strip<P>, f: u32) -> u32 {
+        let a = self.a;
+        if a.lost_slot.is_null() {
+            return s.part;
+        }
+        // SAFETY: one slot for every frame of the chunk.
+        let slot = unsafe { self.b.load_u32(a.lost_slot.add(self.frame(f) as usize)) };
+        if slot == NO_LOST {
+            return s.part;
+        }
+        // SAFETY: the host gives slots of sets that it put into `lost_bits`.
+        let set = unsafe { a.lost_bits.add((slot as u64 * a.job.mask_words()) as usize) };
+        // SAFETY: a whole set; `without` reads bits of pixels in `part`, all inside the frame.
+        unsafe { self.without(set, s.part, s.pixel) }
+    }
+
+    /// `part` less the pixels in a set.
+    ///
+    /// # Safety
+    /// `set` has a bit for every pixel of a frame; pixels in `part` are inside the frame.
+    #[inline(always)]
+    unsafe fn without(&self, set: *const u32, part: u32, pixel: u32) -> u32 {
+        let (mut left, mut j) = (part, 0);
+        while j < STRIP {
+            if part >> j & 1 != 0 {
+                let i = pixel.wrapping_add(j.wrapping_mul(self.a.job.cols));
+                // SAFETY: the caller's promise.
+                let word = unsafe { self.b.load_u32(set.add((i / 32) as usize)) };
+                left &= !((word >> (i % 32) & 1) << j);
+            }
+            j += 1;
+        }
+        left
+    }
+
+    /// Loads the pixels of frame `f` that are in `live`.
+    #[inline(always)]
+    fn raw(&self, s: &Strip<P>, live: u32, f: u32) -> [u16; K] {
+        let mut raw = [0; K];
+        let at = self.frame(f) as u64 * self.a.stride;
+        each_pixel!(J {
+            let i = s.pixel.wrapping_add((J as u32).wrapping_mul(self.a.job.cols));
+            let p = self.a.raw.wrapping_add((at + i as u64) as usize);
+            // SAFETY: a live pixel is inside the frame, and the frame inside the chunk.
+            raw[J] = unsafe { self.b.load_u16_if(live >> J & 1 != 0, p) };
+        });
+        raw
+    }
+
+    /// Where the pixel `(row, col)` of tile and halo stands in the plane of frame `f`.
+    #[inline(always)]
+    fn at(&self, f: u32, row: u32, col: u32) -> u32 {
+        let (t, w) = (&self.a.tiling, self.a.job.window);
+        (f % 3) * t.plane_bytes(w) + ((row + w.up()) * t.load_w + col) * 4
+    }
+
+    /// Takes over the pixels of frame `f` and shows their corrected values to the other threads.
+    #[inline(always)]
+    fn show(&self, s: &mut Strip<P>, raw: &[u16; K], live: u32, f: u32) {
+        let at = self.at(f, s.row, s.col);
+        let pitch = self.a.tiling.load_w * 4;
+        s.live = live;
+        each_pixel!(J {
+            s.y[J] = P::from_i32(raw[J] as i32 - s.x0[J]);
+            let d: f32 = physics::corrected(s.y[J], s.sum[J], self.a.inv_n);
+            // A pixel that takes no part adds nothing to a sum. As a maximum 0 is as good as nothing: it can only
+            // stand for the largest value of a window that has none above 0, and then no test is passed.
+            let d = if live >> J & 1 != 0 { d } else { 0.0 };
+            self.b.set_shared_f32(at + J as u32 * pitch, d);
+        });
+    }
+
+    /// The strip before the first frame.
+    #[inline(always)]
+    fn begin(&self, thread: u32) -> Strip<P> {
+        let (a, b) = (self.a, self.b);
+        let mut s = Strip {
+            sum: [P::ZERO; K],
+            sum2: [P::ZERO; K],
+            y: [P::ZERO; K],
+            x0: [0; K],
+            col: modulo(thread, a.tiling.load_w),
+            row: over(thread, a.tiling.load_w) * STRIP,
+            pixel: 0,
+            mine: 0,
+            part: 0,
+            live: 0,
+        };
+        let col = self.load_col.wrapping_add(s.col);
+        let row = self.load_row.wrapping_add(s.row);
+        s.pixel = row.wrapping_mul(a.job.cols).wrapping_add(col);
+        let mut j = 0;
+        while j < STRIP {
+            let inside = row.wrapping_add(j) < a.job.rows && col < a.job.cols && s.row + j < self.load_h;
+            let mine = row.wrapping_add(j).wrapping_sub(self.row) < a.tiling.tile_h
+                && col.wrapping_sub(self.col) < a.tiling.tile_w;
+            s.part |= (inside as u32) << j;
+            s.mine |= ((inside && mine) as u32) << j;
+            j += 1;
+        }
+        each_pixel!(J {
+            if s.part >> J & 1 != 0 {
+                let i = s.pixel.wrapping_add((J as u32).wrapping_mul(a.job.cols)) as usize;
+                let at = self.lane as usize + i;
+                // SAFETY: the pixel is inside the frame; the planes have it for every lane.
+                unsafe {
+                    s.sum[J] = P::load(b, a.sum_in.add(at));
+                    s.sum2[J] = P::load(b, a.sum2_in.add(at));
+                    s.x0[J] = b.load_u16(a.x0.add(i)) as i32;
+                }
+            }
+        });
+        if !a.mask.is_null() {
+            // SAFETY: the mask is a set of pixels of a frame; pixels in `part` are inside it.
+            s.part = unsafe { self.without(a.mask, s.part, s.pixel) };
+        }
+        s
+    }
+
+    /// Begins a phase: nothing that is computed from place and pixels stays in registers from the phase before.
+    #[inline(always)]
+    fn anew(&self, s: &mut Strip<P>) {
+        s.pixel = self.b.opaque(s.pixel);
+        s.col = self.b.opaque(s.col);
+        s.row = self.b.opaque(s.row);
+        s.mine = self.b.opaque(s.mine);
+        s.part = self.b.opaque(s.part);
+        s.live = self.b.opaque(s.live);
+    }
+
+    /// The variance that a decision about pixel `j` of the strip uses.
+    #[inline(always)]
+    fn variance<R: Rule>(&self, s: &Strip<P>, j: usize) -> f32 {
+        let (a, floor2) = (self.a, self.a.job.decision.floor2);
+        if !R::fixed(!a.fixed.is_null()) {
+            return physics::variance(s.sum[j], s.sum2[j], a.inv_n, floor2);
+        }
+        if s.live >> j & 1 == 0 {
+            return 0.0;
+        }
+        let i = s.pixel.wrapping_add((j as u32).wrapping_mul(a.job.cols)) as usize;
+        // SAFETY: the pixel is inside the frame; the plane has it for every lane.
+        physics::fixed_variance(unsafe { P::load(self.b, a.fixed.add(self.lane as usize + i)) }, floor2)
+    }
+
+    /// Judges one pixel of the strip and updates its pedestal; 1 if its window is stored.
+    #[inline(always)]
+    fn judge<R: Rule>(&self, s: &mut Strip<P>, j: usize, seen: Seen, f: u32) -> u32 {
+        let (a, b) = (self.a, self.b);
+        let live = s.live >> j & 1 != 0;
+        let d: f32 = physics::corrected(s.y[j], s.sum[j], a.inv_n);
+        let var = self.variance::<R>(s, j);
+        let branch =
+            R::branch(b, &a.job, d, var, seen, || (self.at(f, s.row + j as u32, s.col), a.tiling.load_w * 4));
+        let (sum, sum2) = physics::update(s.sum[j], s.sum2[j], s.y[j], a.inv_n);
+        let quiet = live && branch == Branch::Update;
+        s.sum[j] = if quiet { sum } else { s.sum[j] };
+        s.sum2[j] = if quiet { sum2 } else { s.sum2[j] };
+        if R::TRACE && s.mine >> j & 1 != 0 {
+            let at = self.frame(f) as u64 * a.job.pixels();
+            let i = s.pixel.wrapping_add((j as u32).wrapping_mul(a.job.cols)) as u64;
+            let code = if live { branch } else { Branch::Masked };
+            // SAFETY: a pixel of the frame, and a byte for each in the chunk's trace.
+            unsafe { b.store_u8(a.trace.add((at + i) as usize), code as u8) };
+        }
+        branch.is_stored() as u32
+    }
+
+    /// Judges the strip in frame `f`.
+    #[inline(always)]
+    fn judge_all<R: Rule>(&self, s: &mut Strip<P>, f: u32) {
+        let (t, w) = (&self.a.tiling, R::window(&self.a.job));
+        // How far from the tile a pixel may be and still matter: by so many frames' reach.
+        let left = self.frames - 1 - f;
+        let skip = t.frames - left;
+        let column = s.col.wrapping_sub(skip * w.left()) < t.tile_w + left * (w.w - 1);
+        let end = skip * w.up() + t.tile_h + left * (w.h - 1);
+        let wanted = column && s.row + STRIP > skip * w.up() && s.row < end;
+        if !wanted || (s.live == 0 && !R::TRACE) {
+            return;
+        }
+        let mut found = self.judge_strip::<R>(s, f) & s.live & s.mine;
+        while found != 0 {
+            let row = s.row + found.trailing_zeros();
+            let (tile_row, tile_col) = (row - t.frames * w.up(), s.col - t.frames * w.left());
+            store::remember(self.b, self.a, f, row * t.load_w + s.col, tile_row, tile_col);
+            found &= found - 1;
+        }
+    }
+
+    /// Judges the pixels of a strip; a bit for each whose window is stored.
+    #[inline(always)]
+    fn judge_strip<R: Rule>(&self, s: &mut Strip<P>, f: u32) -> u32 {
+        let (a, w) = (self.a, R::window(&self.a.job));
+        let pitch = a.tiling.load_w * 4;
+        // The upper left pixel of the window of the strip's first pixel.
+        let corner = self.at(f, s.row, s.col) - w.up() * pitch - w.left() * 4;
+        let mut found = 0;
+        if R::SIDE == 0 {
+            each_pixel!(J {
+                let seen = R::look(self.b, &a.job, corner + J as u32 * pitch, pitch);
+                found |= self.judge::<R>(s, J, seen, f) << J;
+            });
+            return found;
+        }
+        // Row sums and maxima go into every window that has the row, top to bottom, as SPEC orders the sum.
+        let mut seen = [Seen { max: 0.0, sum: 0.0 }; K];
+        each_row!(I {
+            if I < K + R::SIDE - 1 {
+                let row = R::row(self.b, corner + I as u32 * pitch);
+                each_pixel!(J {
+                    if I == J {
+                        seen[J] = row;
+                    } else if I.wrapping_sub(J) < R::SIDE {
+                        seen[J].max = seen[J].max.max(row.max);
+                        seen[J].sum += row.sum;
+                    }
+                    if I + 1 == J + R::SIDE {
+                        found |= self.judge::<R>(s, J, seen[J], f) << J;
+                    }
+                });
+            }
+        });
+        found
+    }
+
+    /// Writes the tile's part of the pedestal.
+    #[inline(always)]
+    fn end(&self, s: &Strip<P>) {
+        each_pixel!(J {
+            if s.mine >> J & 1 != 0 {
+                let i = s.pixel.wrapping_add((J as u32).wrapping_mul(self.a.job.cols)) as usize;
+                let at = self.lane as usize + i;
+                // SAFETY: the pixel is inside the frame; the planes have it for every lane.
+                unsafe {
+                    P::store(self.b, self.a.sum_out.add(at), s.sum[J]);
+                    P::store(self.b, self.a.sum2_out.add(at), s.sum2[J]);
+                }
+            }
+        });
+    }
+}
+
+/// A block of a `frame_*` entry.
+///
+/// # Safety
+/// Every pointer in `a` is valid for what `abi` says of it, and the launch is the one that the tiling asks for.
+#[inline(always)]
+pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &FrameArgs<P>) {
+    let (block, lane) = b.index();
+    let (t, w) = (&a.tiling, R::window(&a.job));
+    let first = a.first + lane;
+    // Frames of this lane that are left in the chunk.
+    let there = if first < a.end { over(a.end - first + a.step - 1, a.step) } else { 0 };
+    let frames = if there < a.frames { there } else { a.frames };
+    let (row, col) = (over(block, t.tiles_x) * t.tile_h, modulo(block, t.tiles_x) * t.tile_w);
+    let tile = Tile {
+        b,
+        a,
+        index: block,
+        row,
+        col,
+        load_row: row.wrapping_sub(t.frames * w.up()),
+        load_col: col.wrapping_sub(t.frames * w.left()),
+        load_h: t.tile_h + t.frames * (w.h - 1),
+        lane: modulo(a.lane0 + lane, a.lanes) as u64 * a.job.pixels(),
+        first,
+        frames,
+    };
+    let mut team = b.team(Strip {
+        sum: [P::ZERO; K],
+        sum2: [P::ZERO; K],
+        y: [P::ZERO; K],
+        x0: [0; K],
+        col: 0,
+        row: 0,
+        pixel: 0,
+        mine: 0,
+        part: 0,
+        live: 0,
+    });
+    team.each(|thread, s| {
+        *s = tile.begin(thread);
+        store::clear(b, a, thread);
+        if frames > 0 {
+            let live = tile.live(s, 0);
+            let raw = tile.raw(s, live, 0);
+            tile.show(s, &raw, live, 0);
+        }
+    });
+    b.barrier();
+    let mut f = 0;
+    while f < frames {
+        team.each(|thread, s| {
+            tile.anew(s);
+            let more = f + 1 < frames;
+            // The next frame's pixels are on their way while this one is judged.
+            let live = if more { tile.live(s, f + 1) } else { 0 };
+            let raw = tile.raw(s, live, if more { f + 1 } else { f });
+            store::clear_count(b, a, thread, f + 1);
+            tile.judge_all::<R>(s, f);
+            if more {
+                tile.show(s, &raw, live, f + 1);
+            }
+            if f > 0 {
+                store::write(b, a, w, thread, f - 1, tile.frame(f - 1), tile.index);
+            }
+        });
+        b.barrier();
+        f += 1;
+    }
+    team.each(|thread, s| {
+        if frames > 0 {
+            store::write(b, a, w, thread, frames - 1, tile.frame(frames - 1), tile.index);
+        }
+        tile.end(s);
+    });
+}
