@@ -2,9 +2,10 @@
 
 use scheidegg::{Backend, Error, Result};
 use scheidegg_cpu::OracleBackend;
+use scheidegg_cpu::simd::CpuBackend;
 
 /// The name of the CPU backend that studies and baselines use.
-pub const DEFAULT: &str = "oracle";
+pub const DEFAULT: &str = "cpu";
 
 /// The CPU finder with a number of threads.
 ///
@@ -12,7 +13,24 @@ pub const DEFAULT: &str = "oracle";
 /// [`Error::Param`] for a name that no CPU backend has.
 pub fn cpu(name: &str, threads: usize) -> Result<Box<dyn Backend>> {
     match name {
+        "cpu" => Ok(Box::new(CpuBackend::new().threads(threads))),
         "oracle" => Ok(Box::new(OracleBackend::with_threads(threads))),
         other => Err(Error::param("backend", other, "cpu or oracle")),
     }
+}
+
+/// The library's GPU backend.
+///
+/// # Errors
+/// [`Error::Unavailable`] without a GPU.
+pub fn gpu() -> Result<Box<dyn Backend>> {
+    Err(Error::Unavailable { backend: "cuda".into(), reason: "not built yet".into() })
+}
+
+/// The finder's kernels as PTX.
+///
+/// # Errors
+/// [`Error::Unavailable`] in a build without them.
+pub fn ptx() -> Result<&'static str> {
+    Err(Error::Unavailable { backend: "cuda".into(), reason: "not built yet".into() })
 }

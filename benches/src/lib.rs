@@ -7,6 +7,8 @@
 
 pub mod backends;
 pub mod harness;
+pub mod ladder;
 pub mod probes;
+pub mod report;
 pub mod scene;
 pub mod study;

@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{Parser, Subcommand};
-use scheidegg::Result;
+use clap::{Args, Parser, Subcommand};
+use scheidegg::{Precision, Result};
 use scheidegg_benches::harness::machine::{Environment, write_manifest};
+use scheidegg_benches::ladder::steps::{STEPS, Step};
+use scheidegg_benches::ladder::{measure, spawn};
 use scheidegg_benches::{backends, study};
 
+/// Measures the photon finder and tells what the numbers say.
 #[derive(Parser)]
-#[command(
-    name = "scheidegg-bench",
-    version,
-    about = "Measures the photon finder and tells what the numbers say"
-)]
+#[command(name = "scheidegg-bench", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -21,6 +21,33 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Lists the steps of the ladder
+    Steps,
+    /// Measures one step of the ladder in this process
+    Step(StepArgs),
+    /// Climbs the ladder: a fresh process for each step
+    Ladder {
+        /// Folder of the run
+        run: PathBuf,
+        /// Frames of a repetition
+        #[arg(long, default_value_t = 2000)]
+        frames: usize,
+        /// Repetitions a step, the cold one included
+        #[arg(long, default_value_t = 7)]
+        repeats: usize,
+        /// Sides of windows
+        #[arg(long, value_delimiter = ',', default_value = "3,9")]
+        sizes: Vec<usize>,
+        /// Steps by name (default: all)
+        #[arg(long, value_delimiter = ',')]
+        steps: Vec<String>,
+        /// The CPU backend of the baseline
+        #[arg(long, default_value = backends::DEFAULT)]
+        backend: String,
+        /// Seconds of the energy measurement of a step
+        #[arg(long, default_value_t = 0.6)]
+        energy_s: f64,
+    },
     /// Writes env.json: the machine and the program
     Env {
         /// Folder of the run
@@ -31,13 +58,13 @@ enum Command {
         /// Folder of the run
         run: PathBuf,
         /// Frames of 400 x 400
-        #[arg(long, default_value_t = 400)]
+        #[arg(long, default_value_t = 2000)]
         frames: usize,
         /// Frames of the small detector for the drift
         #[arg(long, default_value_t = 100_000)]
         drift_frames: u64,
         /// Frames of the small detector at each pedestal level
-        #[arg(long, default_value_t = 4000)]
+        #[arg(long, default_value_t = 10_000)]
         level_frames: u64,
         /// Side of the small detector in pixels
         #[arg(long, default_value_t = 64)]
@@ -54,7 +81,7 @@ enum Command {
         #[arg(long, default_value_t = 8)]
         runs: u64,
         /// Frames of a run
-        #[arg(long, default_value_t = 150)]
+        #[arg(long, default_value_t = 250)]
         frames: usize,
         /// Side of the window
         #[arg(long, default_value_t = 3)]
@@ -70,8 +97,79 @@ enum Command {
     },
 }
 
+#[derive(Args)]
+struct StepArgs {
+    /// Name of the step (see `steps`)
+    name: String,
+    /// Side of the window
+    #[arg(long, default_value_t = 3)]
+    size: usize,
+    /// Precision of pedestal and decision: f32, f64f32 or f64
+    #[arg(long, default_value = "f32")]
+    precision: Precision,
+    /// Frames of a repetition
+    #[arg(long, default_value_t = 2000)]
+    frames: usize,
+    /// Repetitions, the cold one included
+    #[arg(long, default_value_t = 7)]
+    repeats: usize,
+    /// Threads of the CPU baseline
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// The CPU backend of the baseline
+    #[arg(long, default_value = backends::DEFAULT)]
+    backend: String,
+    /// Seconds of the energy measurement
+    #[arg(long, default_value_t = 0.6)]
+    energy_s: f64,
+    /// Where the rows go
+    #[arg(long)]
+    csv: PathBuf,
+}
+
+impl StepArgs {
+    fn plan(self) -> Result<(measure::Plan, PathBuf)> {
+        let plan = measure::Plan {
+            step: Step::named(&self.name)?,
+            size: self.size,
+            precision: self.precision,
+            frames: self.frames,
+            // One cold and one warm repetition at least.
+            repetitions: self.repeats.max(2),
+            threads: self.threads,
+            backend: self.backend,
+            energy: Duration::from_secs_f64(self.energy_s.clamp(0.0, 60.0)),
+        };
+        Ok((plan, self.csv))
+    }
+}
+
 fn work(command: Command) -> Result<()> {
     match command {
+        Command::Steps => {
+            for s in STEPS {
+                println!("{:9} {:40} {}", s.name, s.title, s.change);
+            }
+            Ok(())
+        }
+        Command::Step(args) => {
+            let (plan, csv) = args.plan()?;
+            measure::run(&plan, &csv)
+        }
+        Command::Ladder { run, frames, repeats, sizes, steps, backend, energy_s } => {
+            let patience = Duration::from_secs(60);
+            let plan = spawn::Plan {
+                frames,
+                repetitions: repeats,
+                sizes,
+                steps,
+                backend,
+                energy_s,
+                patience,
+                until: None,
+            };
+            spawn::run(&plan, &run)
+        }
         Command::Env { run } => Environment::here().write(&run),
         Command::Precision { run, frames, drift_frames, level_frames, side, backend } => {
             let backend = backends::cpu(&backend, 1)?;

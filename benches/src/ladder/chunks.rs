@@ -151,7 +151,13 @@ impl<'a> ChunkDriver<'a> {
             Delivery::TrueSize => {
                 // SAFETY: the slot's result was collected before; it is read again after the event.
                 unsafe {
-                    self.download.download_pinned(&slot.result, head, &slot.scratch.out, head as u64, bytes)?;
+                    self.download.download_pinned(
+                        &slot.result,
+                        head,
+                        &slot.scratch.out,
+                        head as u64,
+                        bytes,
+                    )?;
                 }
                 slot.delivered.record(&self.download)?;
                 self.traffic.d2h += bytes as u64;

@@ -27,6 +27,11 @@ pub struct Device {
     pub sms: u32,
 }
 
+// SAFETY: the handles may be used from any thread; nothing is mutated after construction.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
 impl Device {
     /// Opens the first GPU and loads a PTX text.
     ///

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use scheidegg::{
-    Backend, Finder, FrameOwner, Frames, Params, Pedestal, Result, Ticket, record_bytes,
-};
+use scheidegg::{Backend, Finder, FrameOwner, Frames, Params, Pedestal, Result, Ticket, record_bytes};
 
 use super::measure::{Driver, Take, Traffic};
 

@@ -10,10 +10,8 @@ use super::kernels::{CAPACITY, Kernels, Planes, RECORDS_AT, Scratch, Span, heade
 use super::measure::{Driver, Take, Traffic};
 use super::steps::{FramePlan, LANES, Ownership};
 
-/// Results that own their memory, as words so that records are aligned.
-struct Owned {
-    words: Vec<u64>,
-}
+/// Results that own their memory, as words so that records are aligned (`i32` records are whole words).
+type Owned = Vec<u32>;
 
 /// A pedestal chain with its buffers; it stays in one stream.
 struct Lane {
@@ -109,7 +107,10 @@ impl<'a> FrameDriver<'a> {
     /// Records one graph for every slot: with a unit of one frame and two slots a lane, a slot always meets the same
     /// lane and the same set of planes.
     fn record(&mut self) -> Result<()> {
-        assert!(self.plan.unit == 1 && self.plan.ring == 2 * LANES, "a slot must always meet the same planes");
+        assert!(
+            self.plan.unit == 1 && self.plan.ring == 2 * LANES,
+            "a slot must always meet the same planes"
+        );
         for (i, lane) in self.lanes.iter_mut().enumerate() {
             let stream = &self.streams[lane.stream];
             for turn in 0..2 {
@@ -204,14 +205,14 @@ impl<'a> FrameDriver<'a> {
             let lane = &self.lanes[k % LANES];
             let stream = &self.streams[lane.stream];
             let bytes = count * record;
-            let mut words = vec![0u64; bytes.div_ceil(8)];
+            let mut owned: Owned = vec![0; bytes / 4];
             // SAFETY: waited for in the next line; the vector has room for the bytes.
-            unsafe { stream.download(words.as_mut_ptr().cast(), &lane.scratch.out, RECORDS_AT, bytes)? };
+            unsafe { stream.download(owned.as_mut_ptr().cast(), &lane.scratch.out, RECORDS_AT, bytes)? };
             stream.synchronize()?;
             self.traffic.d2h += 16 + bytes as u64;
             self.traffic.result += bytes as u64;
-            self.give(k, count, &bytemuck::cast_slice(&words)[..bytes], take)?;
-            self.kept.push(Owned { words });
+            self.give(k, count, bytemuck::cast_slice(&owned), take)?;
+            self.kept.push(owned);
         }
         Ok(())
     }
@@ -232,12 +233,8 @@ impl<'a> FrameDriver<'a> {
         });
         let results = results.collect::<Result<Vec<(usize, usize, &[u8])>>>()?;
         self.traffic.result += results.iter().map(|(_, _, r)| r.len() as u64).sum::<u64>();
-        let copy = |records: &[u8]| {
-            let mut words = Vec::<u64>::with_capacity(records.len().div_ceil(8));
-            words.resize(records.len().div_ceil(8), 0);
-            bytemuck::cast_slice_mut(&mut words)[..records.len()].copy_from_slice(records);
-            Owned { words }
-        };
+        // The cast checks that records are aligned; the copy is one pass over fresh memory.
+        let copy = |records: &[u8]| -> Owned { bytemuck::cast_slice(records).to_vec() };
         match self.plan.ownership {
             Ownership::View => {
                 for (k, count, records) in results {
@@ -248,31 +245,27 @@ impl<'a> FrameDriver<'a> {
                 let mut kept = std::mem::take(&mut self.kept);
                 for (k, count, records) in results {
                     let owned = copy(records);
-                    self.give(k, count, &bytemuck::cast_slice(&owned.words)[..records.len()], take)?;
+                    self.give(k, count, bytemuck::cast_slice(&owned), take)?;
                     kept.push(owned);
                 }
                 self.kept = kept;
             }
             Ownership::Pool => {
                 let owned: Vec<Owned> = results.par_iter().map(|(_, _, records)| copy(records)).collect();
-                for ((k, count, records), o) in results.iter().zip(&owned) {
-                    self.give(*k, *count, &bytemuck::cast_slice(&o.words)[..records.len()], take)?;
+                for ((k, count, _), o) in results.iter().zip(&owned) {
+                    self.give(*k, *count, bytemuck::cast_slice(o), take)?;
                 }
                 self.kept.extend(owned);
             }
             Ownership::Unit => {
-                // Every frame starts at a whole word.
-                let words = results.iter().map(|(_, _, r)| r.len().div_ceil(8)).sum();
-                let mut owned = Owned { words: vec![0u64; words] };
-                let mut at = 0;
-                for (_, _, records) in &results {
-                    bytemuck::cast_slice_mut(&mut owned.words[at..])[..records.len()].copy_from_slice(records);
-                    at += records.len().div_ceil(8);
-                }
+                let words = results.iter().map(|(_, _, r)| r.len() / 4).sum();
+                let mut owned = Owned::with_capacity(words);
+                results.iter().for_each(|(_, _, r)| owned.extend_from_slice(bytemuck::cast_slice(r)));
                 let mut at = 0;
                 for (k, count, records) in results {
-                    self.give(k, count, &bytemuck::cast_slice(&owned.words[at..])[..records.len()], take)?;
-                    at += records.len().div_ceil(8);
+                    let end = at + records.len() / 4;
+                    self.give(k, count, bytemuck::cast_slice(&owned[at..end]), take)?;
+                    at = end;
                 }
                 self.kept.push(owned);
             }

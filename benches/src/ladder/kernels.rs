@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use scheidegg::{ClusterSize, Error, Params, Payload, Pedestal, Plane, Result, Shape};
-use scheidegg_kernels::device::abi::{self, FrameArgs, GatherArgs, Header, Job, Sizes, Tiling, Window, payload};
+use scheidegg_kernels::device::abi::{
+    self, FrameArgs, GatherArgs, Header, Job, Sizes, Tiling, Window, payload,
+};
 use scheidegg_kernels::{Decision, Real};
 
 use super::device::{Device, DeviceMemory, Function, Stream};
@@ -78,14 +80,22 @@ impl Kernels {
     ///
     /// # Errors
     /// [`Error::Device`] when the GPU refuses one, [`Error::Unsupported`] for a payload or tiling that is not there.
-    pub fn new(device: &Arc<Device>, shape: Shape, params: &Params, most: u32, lanes: u32) -> Result<Kernels> {
+    pub fn new(
+        device: &Arc<Device>,
+        shape: Shape,
+        params: &Params,
+        most: u32,
+        lanes: u32,
+    ) -> Result<Kernels> {
         let ClusterSize { w, h } = params.size;
         let window = Window { w: w as u32, h: h as u32 };
         let (rows, cols) = (shape.rows as u32, shape.cols as u32);
         let frames = abi::suggested_frames(rows, cols, window, device.sms, lanes, most).max(1);
-        let tiling = Tiling::new(rows, cols, window, frames, device.sms, lanes).ok_or_else(|| {
-            Error::Unsupported { backend: "ladder".into(), what: format!("{frames} frames a launch at {w}x{h}") }
-        })?;
+        let tiling =
+            Tiling::new(rows, cols, window, frames, device.sms, lanes).ok_or_else(|| Error::Unsupported {
+                backend: "ladder".into(),
+                what: format!("{frames} frames a launch at {w}x{h}"),
+            })?;
         let payload = match params.payload {
             Payload::I32 => payload::I32,
             Payload::I16 => payload::I16,
@@ -102,7 +112,7 @@ impl Kernels {
             test2: 0,
         };
         let f64 = params.precision.pedestal_is_f64();
-        let entry = abi::frame_entry(f64, window.w, window.h, false, false, false);
+        let entry = abi::frame_entry(f64, window.w, window.h, false, false, false, false);
         // Twice the mean of the ladder's scene, and some for the spread.
         let tile_pixels = tiling.tile_w * tiling.tile_h;
         Ok(Kernels {
@@ -204,7 +214,13 @@ impl Kernels {
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn gather(&self, stream: &Stream, scratch: &Scratch, frames: u32, records: Option<*mut u8>) -> Result<()> {
+    pub fn gather(
+        &self,
+        stream: &Stream,
+        scratch: &Scratch,
+        frames: u32,
+        records: Option<*mut u8>,
+    ) -> Result<()> {
         let arguments = GatherArgs {
             staging: scratch.staging.at::<u8>(0),
             bitmaps: scratch.bitmaps.at::<u32>(0),

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use scheidegg::{ClusterSize, Clusters, Error, Params, Precision, Result};
-use scheidegg_kernels::device;
 
 use super::chunks::ChunkDriver;
 use super::device::{Device, DeviceMemory, Stream};
@@ -141,7 +140,7 @@ pub fn ready<'a>(plan: &Plan, scene: &'a Scene, gate: Option<&Gpu>) -> Result<Re
         let driver = FinderDriver::new(&*backend, &params, &pedestal, frames, false)?;
         return Ok(Ready { driver: Box::new(driver), sm_mhz: None, device: None });
     }
-    let device = Device::open(device::PTX)?;
+    let device = Device::open(backends::ptx()?)?;
     let driver: Box<dyn Driver + 'a> = match plan.step.how {
         How::Cpu => unreachable!("handled above"),
         How::Frames(p) => Box::new(FrameDriver::new(&device, p, &params, &pedestal, frames)?),
@@ -198,7 +197,15 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
         counts.push(clusters);
         let clock = gpu.as_ref().map(Gpu::sm_mhz);
         let phase = if repetition == 0 { "cold" } else { "warm" };
-        rows.push((repetition, phase, wall, Some(faults), None, clock.or(ready.sm_mhz), ready.driver.traffic()));
+        rows.push((
+            repetition,
+            phase,
+            wall,
+            Some(faults),
+            None,
+            clock.or(ready.sm_mhz),
+            ready.driver.traffic(),
+        ));
     }
     // Not timed: everything that was found, byte by byte.
     ready.driver.reset()?;

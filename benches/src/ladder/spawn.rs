@@ -71,7 +71,7 @@ pub fn summarise(rows: &[Row<'_>]) -> Option<Vec<String>> {
     faults.sort_by(f64::total_cmp);
     let of = |p, c: &str| phase(p).next().map_or("", |r| r.text(c)).to_string();
     let major: f64 = phase("warm").filter_map(|r| r.number("major_faults")).sum();
-    let last = *phase("warm").last()?;
+    let last = *phase("warm").next_back()?;
     let keep = |c: &str| first.text(c).to_string();
     Some(vec![
         keep("step"),
@@ -236,8 +236,17 @@ impl Climb<'_> {
         if let Some(summary) = summarise(&rows) {
             println!(
                 "{:9} {}x{} {:6} {:>2} thr: cold {:>9}  best {:>9} us/frame  spread {:>5} %  faults/frame {:>8}  {} mJ  {}",
-                summary[0], summary[1], summary[1], summary[2], summary[5], summary[8], summary[9], summary[11],
-                summary[14], summary[21], summary[17],
+                summary[0],
+                summary[1],
+                summary[1],
+                summary[2],
+                summary[5],
+                summary[8],
+                summary[9],
+                summary[11],
+                summary[14],
+                summary[21],
+                summary[17],
             );
             self.summary.push(summary);
             self.summary.write()?;
@@ -291,7 +300,9 @@ pub fn run(plan: &Plan, run: &Path) -> Result<()> {
         for step in STEPS.iter().filter(|s| plan.steps.is_empty() || plan.steps.iter().any(|n| n == s.name)) {
             for &precision in step.precisions() {
                 let threads = if step.on_gpu() { 1 } else { climb.sweep(step, size, precision)? };
-                if let Some(table) = climb.one(step, size, precision, threads, plan.repetitions, step.on_gpu())? {
+                if let Some(table) =
+                    climb.one(step, size, precision, threads, plan.repetitions, step.on_gpu())?
+                {
                     climb.keep(table)?;
                 }
             }
@@ -302,8 +313,10 @@ pub fn run(plan: &Plan, run: &Path) -> Result<()> {
 
 /// Every step with the same window, precision and lanes must have found the same; says so in `checks.csv`.
 fn check(summary: &Table, run: &Path) -> Result<()> {
-    let mut checks =
-        Table::new(run.join("checks.csv"), &["size", "precision", "lanes", "steps", "clusters", "checksum", "equal"]);
+    let mut checks = Table::new(
+        run.join("checks.csv"),
+        &["size", "precision", "lanes", "steps", "clusters", "checksum", "equal"],
+    );
     let mut groups: Vec<[String; 3]> = Vec::new();
     for row in summary.rows() {
         let key = ["size", "precision", "lanes"].map(|c| row.text(c).to_string());
@@ -319,7 +332,11 @@ fn check(summary: &Table, run: &Path) -> Result<()> {
         let odd: Vec<&str> =
             rows.iter().filter(|r| r.text("checksum") != sum).map(|r| r.text("step")).collect();
         if !odd.is_empty() {
-            wrong.push(format!("{size}x{size} {precision}: {} differ from {}", odd.join(", "), rows[0].text("step")));
+            wrong.push(format!(
+                "{size}x{size} {precision}: {} differ from {}",
+                odd.join(", "),
+                rows[0].text("step")
+            ));
         }
         checks.push([
             size.clone(),

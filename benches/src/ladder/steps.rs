@@ -113,7 +113,12 @@ const fn step(name: &'static str, title: &'static str, change: &'static str, how
 
 /// Every step.
 pub const STEPS: &[Step] = &[
-    step("baseline", "CPU, best thread count", "where we start: the CPU finder at the thread count that suits it", How::Cpu),
+    step(
+        "baseline",
+        "CPU, best thread count",
+        "where we start: the CPU finder at the thread count that suits it",
+        How::Cpu,
+    ),
     step(
         "opt1",
         "opt1: a blocking launch a frame",
@@ -215,11 +220,21 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         payload: Payload::I16,
-        ..step("library", "the library, 4 lanes", "the backend as users have it", How::Library { lanes: LANES })
+        ..step(
+            "library",
+            "the library, 4 lanes",
+            "the backend as users have it",
+            How::Library { lanes: LANES },
+        )
     },
     Step {
         payload: Payload::I16,
-        ..step("library1", "the library, 1 lane", "one pedestal chain: the default", How::Library { lanes: 1 })
+        ..step(
+            "library1",
+            "the library, 1 lane",
+            "one pedestal chain: the default",
+            How::Library { lanes: 1 },
+        )
     },
 ];
 

@@ -27,11 +27,7 @@ impl Axis {
     /// Where a value stands; values outside stand at the end.
     pub fn at(&self, value: f64) -> f64 {
         let share = if self.log {
-            if value <= 0.0 {
-                0.0
-            } else {
-                (value / self.low).ln() / (self.high / self.low).ln()
-            }
+            if value <= 0.0 { 0.0 } else { (value / self.low).ln() / (self.high / self.low).ln() }
         } else {
             (value - self.low) / (self.high - self.low)
         };

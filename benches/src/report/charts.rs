@@ -68,7 +68,14 @@ pub fn bars(title: &str, subtitle: &str, unit: &str, bars: &[Bar], marks: &[Mark
     for (i, bar) in bars.iter().enumerate() {
         let middle = top + row * (i as f64 + 0.5);
         let end = axis.at(bar.value);
-        svg.rect(left, middle - thick / 2.0, end - left, thick, COLOURS[bar.colour % COLOURS.len()], Some(&bar.about));
+        svg.rect(
+            left,
+            middle - thick / 2.0,
+            end - left,
+            thick,
+            COLOURS[bar.colour % COLOURS.len()],
+            Some(&bar.about),
+        );
         svg.text(left - 16.0, middle + letters * 0.36, &bar.label, letters, Anchor::End, INK);
         svg.bold(end + 12.0, middle + letters * 0.36, &bar.words, letters, Anchor::Start, INK);
     }
@@ -121,7 +128,14 @@ pub fn groups(title: &str, subtitle: &str, unit: &str, series: &[&str], tick: &s
             let y = start + thick * s as f64;
             svg.rect(left, y, axis.at(*v) - left, thick * 0.92, COLOURS[s % COLOURS.len()], Some(about));
             let size = (thick * 0.9).clamp(12.0, 22.0);
-            svg.text(axis.at(*v) + 8.0, y + thick * 0.46 + size * 0.36, &short(*v), size, Anchor::Start, GREY);
+            svg.text(
+                axis.at(*v) + 8.0,
+                y + thick * 0.46 + size * 0.36,
+                &short(*v),
+                size,
+                Anchor::Start,
+                GREY,
+            );
         }
         if let Some((v, about)) = &group.tick {
             let x = axis.at(*v);
