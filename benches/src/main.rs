@@ -9,7 +9,7 @@ use scheidegg::{Precision, Result};
 use scheidegg_benches::harness::machine::{Environment, write_manifest};
 use scheidegg_benches::ladder::steps::{STEPS, Step};
 use scheidegg_benches::ladder::{measure, spawn};
-use scheidegg_benches::{backends, study};
+use scheidegg_benches::{backends, probes, report, study};
 
 /// Measures the photon finder and tells what the numbers say.
 #[derive(Parser)]
@@ -90,6 +90,21 @@ enum Command {
         #[arg(long, default_value_t = 400)]
         side: usize,
     },
+    /// Runs a step under CUPTI and writes what each engine did
+    Probe(StepArgs),
+    /// Measures what the link moves: wire.csv
+    Wire {
+        /// Folder of the run
+        run: PathBuf,
+    },
+    /// Tells what a run measured: report.html and figures
+    Report {
+        /// Folder of the run
+        run: PathBuf,
+        /// Where the same goes as Markdown
+        #[arg(long)]
+        markdown: Option<PathBuf>,
+    },
     /// Writes manifest.csv: the files of a run with their checksums
     Manifest {
         /// Folder of the run
@@ -122,7 +137,7 @@ struct StepArgs {
     /// Seconds of the energy measurement
     #[arg(long, default_value_t = 0.6)]
     energy_s: f64,
-    /// Where the rows go
+    /// Where the rows go (for a probe: the files' common stem)
     #[arg(long)]
     csv: PathBuf,
 }
@@ -179,6 +194,12 @@ fn work(command: Command) -> Result<()> {
         Command::Timing { run, runs, frames, size, side } => {
             study::timing::run(study::timing::Plan { runs, frames, size, side }, &run)
         }
+        Command::Probe(args) => {
+            let (plan, stem) = args.plan()?;
+            probes::step::run(&plan, &stem)
+        }
+        Command::Wire { run } => probes::wire::run(&run),
+        Command::Report { run, markdown } => report::report(&run, markdown.as_deref()),
         Command::Manifest { run } => write_manifest(&run),
     }
 }

@@ -90,6 +90,11 @@ impl Table {
         self.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
+    /// The names of the columns.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
     /// Number of rows, the line of names left out.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -5,3 +5,5 @@
 
 pub mod cupti;
 pub mod engines;
+pub mod step;
+pub mod wire;

@@ -4,5 +4,11 @@
 //! the numbers, so that another run tells another story.
 
 pub mod axis;
+pub mod book;
 pub mod charts;
+mod gpu;
+mod studies;
 pub mod svg;
+pub mod tell;
+
+pub use tell::report;
