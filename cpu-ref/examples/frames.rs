@@ -55,14 +55,17 @@ fn main() -> Outcome<()> {
     let batch = if batch == 0 { finder.batch_frames() } else { batch };
     let mut times = Vec::new();
     let mut found = 0;
+    let mut best = f64::INFINITY;
     for rep in 0..get("reps", "1").parse()? {
         finder.set_pedestal(&trained)?;
         let mut records = Vec::new();
         let started = Instant::now();
         found = 0;
         for part in frames.batches(batch) {
+            let begun = Instant::now();
             let ticket = finder.submit(part)?;
             let clusters = finder.collect(ticket)?;
+            best = best.min(begun.elapsed().as_secs_f64() * 1e6 / part.len() as f64);
             found += clusters.len();
             if rep == 0 && given.contains_key("out") {
                 for k in 0..clusters.frames() {
@@ -84,7 +87,7 @@ fn main() -> Outcome<()> {
     }
     times.sort_by(f64::total_cmp);
     println!(
-        "{} {} {} {} {}: median {:.1} min {:.1} max {:.1} us/frame, {found} clusters in {} frames",
+        "{} {} {} {} {}: median {:.1} min {:.1} max {:.1} us/frame, {found} clusters in {} frames, best batch {best:.1}",
         backend.probe()?.device,
         params.size,
         params.update,

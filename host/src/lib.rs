@@ -7,4 +7,6 @@
 
 pub use scheidegg_finder::*;
 
+pub mod cuda;
 pub mod io;
+pub mod sim;

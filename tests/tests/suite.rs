@@ -1,6 +1,7 @@
 //! The conformance suite on every backend of the project.
 
 use scheidegg::Backend;
+use scheidegg::sim::{SimBackend, SimOptions};
 use scheidegg_conformance::suite::{self, Options};
 use scheidegg_cpu::OracleBackend;
 
@@ -21,4 +22,19 @@ conforms! {
     oracle_with_2_threads: OracleBackend::with_threads(2);
     oracle_with_3_threads: OracleBackend::with_threads(3);
     oracle_with_7_threads: OracleBackend::with_threads(7);
+    sim: SimBackend::new();
+    sim_with_capacity_1_and_a_frame_a_launch: SimBackend::with_options(SimOptions {
+        frames_per_launch: 1,
+        chunk_frames: 3,
+        tile_capacity: 1,
+        chunk_capacity: 0,
+        lanes_together: false,
+        ..SimOptions::default()
+    });
+    sim_with_16_frames_a_launch: SimBackend::with_options(SimOptions {
+        frames_per_launch: 16,
+        chunk_frames: 64,
+        multiprocessors: 132,
+        ..SimOptions::default()
+    });
 }

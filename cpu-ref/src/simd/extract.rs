@@ -5,7 +5,7 @@ use scheidegg_finder::{Branch, Payload};
 use scheidegg_kernels::{Convert, Real, physics};
 
 use super::aligned::Plain;
-use super::job::{Bits, Job, PAD, Pipe, each_bit, get_bits};
+use super::job::{Bits, Job, PAD, Pipe, get_bits};
 use super::vector::{Family, Vector};
 
 /// The rows of a window, as pointers to their column 0. The centre's row has two: `before` for the pixels to the
@@ -90,18 +90,23 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     unsafe {
         let mut to = stage.bytes.as_mut_ptr().add(stage.len);
         let first = to;
-        each_bit(stored, words, |c| {
-            if job.ties_first && rows.repeats(c, w) {
-                return;
+        for k in 0..words {
+            let mut word = u64::from_le(*stored.add(k));
+            while word != 0 {
+                let c = k * 64 + word.trailing_zeros() as usize;
+                word &= word - 1;
+                if job.ties_first && rows.repeats(c, w) {
+                    continue;
+                }
+                to.cast::<[u16; 2]>().write_unaligned([c as u16, q as u16]);
+                if fast {
+                    rounded::<F, P, C>(rows, c, w, h, to.add(4).cast());
+                } else {
+                    values(job.payload, rows, c, w, h, to.add(4), &mut stage.saturated);
+                }
+                to = to.add(bytes);
             }
-            to.cast::<[u16; 2]>().write_unaligned([c as u16, q as u16]);
-            if fast {
-                rounded::<F, P, C>(rows, c, w, h, to.add(4).cast());
-            } else {
-                values(job.payload, rows, c, w, h, to.add(4), &mut stage.saturated);
-            }
-            to = to.add(bytes);
-        });
+        }
         let written = to.offset_from(first) as usize;
         stage.len += written;
         stage.count += written / bytes;

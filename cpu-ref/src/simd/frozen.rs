@@ -11,7 +11,7 @@ use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;
 use super::extract::{self, Rows};
-use super::job::{Bits, Job, PAD, PAIR, Pipe, each_bit, paired, put_bits};
+use super::job::{Bits, Job, PAD, PAIR, Pipe, STEP, each_bit, paired, put_bits};
 use super::vector::{BLOCK, Family, Vector};
 
 /// See [`super::shells::Advance`]. `W` and `H` are the window, or 0 for any, with test 2 and trace.
@@ -70,7 +70,10 @@ where
         let (d, y) = (slot.add(PAD), slot.add(pipe.centred));
         let inv_n = F::W::splat(job.inv_n);
         let whole = layout.cols / lanes * lanes;
+        // The other frames of the group come in between: what is asked for now is there at the next turn.
+        let ahead = x.wrapping_add(STEP * layout.cols);
         for c in (0..whole).step_by(lanes) {
+            F::V::prefetch(ahead.wrapping_add(c));
             correct::<F, P, C>(x.add(c), x0.add(c), state.add(paired(c)), inv_n, d.add(c), y.add(c));
         }
         if whole < layout.width {

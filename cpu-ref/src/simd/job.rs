@@ -13,6 +13,9 @@ pub(super) const PAD: usize = 16;
 /// Bytes that a record may be written past its end.
 pub(super) const SPILL: usize = 64;
 
+/// Rows that a frame is carried on at a time.
+pub(super) const STEP: usize = 8;
+
 /// Rows that are decided at once.
 pub(super) const PAIR: usize = 2;
 

@@ -1,0 +1,157 @@
+//! Cluster records and what is taken from them: sums, the largest 2x2, eta.
+
+use half::f16;
+use scheidegg_finder::{
+    Cluster, ClusterSize, Clusters, ClustersBuf, Corner, Payload, Record, Shape, Values, record_bytes,
+};
+
+const SHAPE: Shape = Shape { rows: 4, cols: 4 };
+const SIZE: ClusterSize = ClusterSize { w: 3, h: 3 };
+
+fn cluster(size: ClusterSize, values: &[i32]) -> Cluster<'_> {
+    Cluster { x: 1, y: 2, size, values: Values::I32(values) }
+}
+
+fn record<T: bytemuck::Pod>(x: u16, y: u16, values: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(x.to_ne_bytes());
+    bytes.extend(y.to_ne_bytes());
+    bytes.extend(bytemuck::cast_slice::<T, u8>(values));
+    bytes
+}
+
+#[test]
+fn the_largest_2x2_is_one_of_four_around_the_centre() {
+    let base = [1, 2, 3, 4, 50, 6, 7, 8, 9];
+    assert_eq!(cluster(SIZE, &base).sum(), 90.0);
+    assert_eq!(cluster(SIZE, &base).centre(), 50.0);
+    for (i, corner, sum) in [
+        (0, Corner::TopLeft, 1 + 2 + 4 + 50),
+        (2, Corner::TopRight, 2 + 3 + 50 + 6),
+        (6, Corner::BottomLeft, 4 + 50 + 7 + 8),
+        (8, Corner::BottomRight, 50 + 6 + 8 + 9),
+    ] {
+        let mut values = base;
+        values[i] += 100;
+        assert_eq!(cluster(SIZE, &values).max_sum_2x2(), (f64::from(sum) + 100.0, corner));
+    }
+    assert_eq!(cluster(SIZE, &[5; 9]).max_sum_2x2(), (20.0, Corner::TopLeft), "the first of equal ones");
+    let below = cluster(SIZE, &[-5; 9]);
+    assert_eq!((below.max_sum_2x2().0, below.eta2()), (-20.0, None));
+}
+
+#[test]
+fn windows_of_two_have_fewer_2x2_squares() {
+    // 2x2: the centre is its lower right pixel.
+    let two = ClusterSize { w: 2, h: 2 };
+    assert_eq!(two.centre(), 3);
+    assert_eq!(cluster(two, &[1, 2, 3, 4]).max_sum_2x2(), (10.0, Corner::TopLeft));
+    // 2 wide, 3 high: nothing to the right of the centre.
+    let slim = ClusterSize { w: 2, h: 3 };
+    assert_eq!(slim.centre(), 3);
+    assert_eq!(cluster(slim, &[0, 0, 5, 9, 7, 1]).max_sum_2x2(), (22.0, Corner::BottomLeft));
+    // 4x4: rows and columns 1 to 3 around the centre (2, 2).
+    let four = ClusterSize { w: 4, h: 4 };
+    let mut values = [0; 16];
+    (values[10], values[15], values[0]) = (9, 4, 1000);
+    assert_eq!(cluster(four, &values).max_sum_2x2(), (13.0, Corner::BottomRight));
+}
+
+#[test]
+fn eta_is_the_share_of_the_right_column_and_the_lower_row() {
+    //  . . .
+    //  . 6 2
+    //  . 1 1
+    let eta = cluster(SIZE, &[0, 0, 0, 0, 6, 2, 0, 1, 1]).eta2().unwrap();
+    assert_eq!((eta.x, eta.y, eta.sum, eta.corner), (0.3, 0.2, 10.0, Corner::BottomRight));
+    //  1 2 .
+    //  1 6 .
+    //  . . .
+    let eta = cluster(SIZE, &[1, 2, 0, 1, 6, 0, 0, 0, 0]).eta2().unwrap();
+    assert_eq!((eta.x, eta.y, eta.sum, eta.corner), (0.8, 0.7, 10.0, Corner::TopLeft));
+}
+
+#[test]
+fn records_are_views_in_their_own_type() {
+    let mut buf = ClustersBuf::new(SHAPE, SIZE, Payload::I16);
+    let (a, b): (Vec<i16>, Vec<i16>) = ((1..10).collect(), (-9..0).collect());
+    buf.push_frame(7, &record(1, 2, &a));
+    buf.push_frame(8, &[]);
+    buf.push_frame(1 << 40, &[record(0, 0, &b), record(3, 3, &a)].concat());
+    let view = buf.view();
+    assert_eq!((view.len(), view.frames(), view.record_bytes()), (3, 3, 22));
+    assert_eq!((view.offsets(), view.numbers()), (&[0, 1, 1, 3][..], &[7, 8, 1 << 40][..]));
+    let records = view.records::<i16, 9>().unwrap();
+    assert_eq!((records[1].x, records[1].data[8], records[2].y), (0, -1, 3));
+    assert!(view.records::<i32, 9>().unwrap_err().to_string().contains("expected i16 x 9 (3x3)"));
+    assert!(view.records::<i16, 4>().is_err());
+    assert_eq!(view.frame(2).map(|c| c.sum()).collect::<Vec<_>>(), [-45.0, 45.0]);
+    assert_eq!(view.frame_bytes(1), []);
+    assert_eq!(size_of::<Record<i16, 9>>(), record_bytes(SIZE, Payload::I16));
+    assert_eq!(size_of::<Record<f16, 9>>(), record_bytes(SIZE, Payload::F16));
+    assert_eq!(size_of::<Record<f32, 15>>(), record_bytes(ClusterSize { w: 5, h: 3 }, Payload::F32));
+
+    let copy = view.to_owned();
+    assert_eq!((copy.view().bytes(), copy.view().offsets()), (view.bytes(), view.offsets()));
+    let mut twice = copy.clone();
+    twice.append(&view);
+    assert_eq!(twice.view().offsets(), [0, 1, 1, 3, 4, 4, 6]);
+    twice.clear();
+    assert!(twice.view().is_empty() && twice.view().frames() == 0);
+    assert!(twice.view().records::<i16, 9>().unwrap().is_empty());
+}
+
+#[test]
+fn half_precision_values_widen_exactly() {
+    let mut buf = ClustersBuf::new(SHAPE, ClusterSize { w: 2, h: 2 }, Payload::F16);
+    let values = [0.5, -2.0, 65504.0, 1e-7].map(f16::from_f32);
+    buf.push_frame(0, &record(3, 1, &values));
+    let view = buf.view();
+    let cluster = view.get(0);
+    assert_eq!((cluster.x, cluster.y, cluster.values.len()), (3, 1, 4));
+    assert_eq!(cluster.values.get(2), 65504.0);
+    assert_eq!(cluster.centre(), f64::from(values[3]));
+    assert_eq!(view.iter().len(), 1);
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let bytes = vec![0u64; 10];
+    let bytes: &[u8] = bytemuck::cast_slice(&bytes);
+    let new = |numbers: &'static [u64], offsets: &'static [u64], records| {
+        Clusters::new(SHAPE, SIZE, Payload::I32, numbers, offsets, records)
+    };
+    assert!(new(&[0], &[0, 2], &bytes[..80]).is_ok());
+    for (offsets, numbers) in
+        [(&[][..], &[0][..]), (&[0], &[0]), (&[1, 2], &[0]), (&[0, 2, 1], &[0, 1]), (&[0, 2, 2], &[0])]
+    {
+        assert!(new(numbers, offsets, &bytes[..80]).is_err(), "{offsets:?}");
+    }
+    assert!(new(&[0], &[0, 2], &bytes[..79]).is_err(), "cut short");
+    assert!(new(&[0], &[0, 1], &bytes[1..41]).is_err(), "not aligned");
+    // No records may start anywhere.
+    let none = new(&[0], &[0, 0], &bytes[1..1]).unwrap();
+    assert!(none.records::<i32, 9>().unwrap().is_empty());
+    assert!(none.with_trace(&[0; 16]).unwrap().trace().is_some());
+    assert!(none.with_trace(&[0; 15]).unwrap_err().to_string().contains("16 bytes"));
+}
+
+#[test]
+fn a_trace_goes_with_its_frames() {
+    let mut buf = ClustersBuf::new(SHAPE, SIZE, Payload::I32);
+    buf.push_frame(0, &[]);
+    buf.push_trace(&[1; 16]);
+    buf.push_frame(1, &[]);
+    buf.spare_trace().fill(2);
+    assert_eq!(buf.view().trace().unwrap()[15..17], [1, 2]);
+    let copy = buf.view().to_owned();
+    assert_eq!(copy.view().trace(), buf.view().trace());
+    buf.clear();
+    assert!(buf.view().trace().is_none());
+}
+
+#[test]
+#[should_panic(expected = "21 bytes are no records of 22")]
+fn half_a_record_cannot_be_pushed() {
+    ClustersBuf::new(SHAPE, SIZE, Payload::I16).push_frame(0, &[0; 21]);
+}
