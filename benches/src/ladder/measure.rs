@@ -146,7 +146,7 @@ pub fn ready<'a>(plan: &Plan, scene: &'a Scene, gate: Option<&Gpu>) -> Result<Re
         How::Frames(p) => Box::new(FrameDriver::new(&device, p, &params, &pedestal, frames)?),
         How::Chunks(p) => Box::new(ChunkDriver::new(&device, p, &params, &pedestal, frames)?),
         How::Library { .. } => {
-            let backend = backends::gpu()?;
+            let backend = backends::gpu();
             Box::new(FinderDriver::new(&*backend, &params, &pedestal, frames, true)?)
         }
     };

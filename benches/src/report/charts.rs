@@ -79,10 +79,10 @@ pub fn bars(title: &str, subtitle: &str, unit: &str, bars: &[Bar], marks: &[Mark
         svg.text(left - 16.0, middle + letters * 0.36, &bar.label, letters, Anchor::End, INK);
         svg.bold(end + 12.0, middle + letters * 0.36, &bar.words, letters, Anchor::Start, INK);
     }
-    for (i, mark) in marks.iter().enumerate() {
+    for mark in marks {
         let x = axis.at(mark.value);
         svg.line((x, top - 8.0), (x, bottom), "#b3261e", 3.0, true);
-        svg.text(x + 8.0, top - 12.0 + 0.0 * i as f64, &mark.label, 24.0, Anchor::Start, "#b3261e");
+        svg.text(x + 8.0, top - 12.0, &mark.label, 24.0, Anchor::Start, "#b3261e");
     }
     svg.line((left, top), (left, bottom), INK, 2.5, false);
     svg.text((left + right) / 2.0, HEIGHT - 22.0, unit, 28.0, Anchor::Middle, INK);
@@ -110,7 +110,7 @@ pub fn groups(title: &str, subtitle: &str, unit: &str, series: &[&str], tick: &s
     let high = values().fold(0.0, f64::max);
     let low = values().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
     let right = WIDTH - 150.0;
-    let log = low.is_finite() && high / low > 60.0;
+    let log = low.is_finite() && high / low > 20.0;
     let axis = if log {
         Axis::log(low, high, left, right)
     } else {

@@ -289,7 +289,8 @@ fn roofline(book: &mut Book, run: &Run) {
     if !low.is_finite() {
         return;
     }
-    let ends = [low * 0.7, high * 1.4];
+    // To the ends of the axis, which is drawn in whole decades.
+    let ends = [10f64.powf(low.log10().floor()), 10f64.powf(high.log10().ceil())];
     let link = ends.map(|kb| (kb, sustained.value * 1e6 / kb, sustained.to_string())).to_vec();
     series.push(Series { dashed: true, ..Series::line("link", 2, link) });
     let mut text = Text::new()

@@ -43,7 +43,9 @@ impl Svg {
     pub fn new(title: &str, subtitle: &str) -> Svg {
         let mut svg = Svg { body: String::new() };
         svg.rect(0.0, 0.0, WIDTH, HEIGHT, "#ffffff", None);
-        svg.styled(40.0, 66.0, title, 44.0, Anchor::Start, INK, true);
+        // A bold letter is about 0.69 of its size wide; a long title is set smaller rather than cut.
+        let size = (1520.0 / (0.69 * title.chars().count().max(1) as f64)).min(44.0);
+        svg.styled(40.0, 66.0, title, size, Anchor::Start, INK, true);
         svg.text(40.0, 112.0, subtitle, 27.0, Anchor::Start, GREY);
         svg
     }

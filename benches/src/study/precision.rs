@@ -178,7 +178,7 @@ impl Found {
     }
 }
 
-/// Cluster sums in bins of 10 ADU.
+/// Cluster sums in bins of 10 ADU from -200 to 2800 ADU; what lies outside is left out.
 struct Spectrum {
     bins: Vec<u64>,
 }
@@ -192,8 +192,12 @@ impl Spectrum {
     }
 
     fn add(&mut self, adu: f64) {
-        let i = ((adu - FIRST_ADU) / BIN_ADU).clamp(0.0, (self.bins.len() - 1) as f64) as usize;
-        self.bins[i] += 1;
+        let at = (adu - FIRST_ADU) / BIN_ADU;
+        if at >= 0.0
+            && let Some(bin) = self.bins.get_mut(at as usize)
+        {
+            *bin += 1;
+        }
     }
 }
 
