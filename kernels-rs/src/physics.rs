@@ -117,29 +117,69 @@ impl<C: Real> Decision<C> {
     /// Whether `v` is above zero and its square above `bar`.
     #[inline(always)]
     pub fn significant(v: C, bar: C) -> bool {
-        v > C::ZERO && v * v > bar
+        (v > C::ZERO) & (v * v > bar)
     }
 
-    /// The decision of SPEC 3 for one pixel.
+    /// The tests of SPEC 3 for one pixel.
     ///
     /// `d` its value, `thr2` its threshold squared, `max` and `sum` of its window, `corner` the largest corner
-    /// sum when test 2 is on, `top` whether the pixel passes the local-max gate.
+    /// sum when test 2 is on.
     #[inline(always)]
-    pub fn branch(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>, top: bool) -> Branch {
-        if d < C::ZERO && d * d > thr2 {
-            return Branch::Negative;
-        }
-        if Self::significant(max, thr2) {
-            return if top { Branch::StorePeak } else { Branch::Shadow };
-        }
+    pub fn tests(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>) -> Tests {
         let by_corner = match corner {
             Some(q) => Self::significant(q, self.corner_area * thr2),
             None => false,
         };
-        if by_corner || Self::significant(sum, self.area * thr2) {
-            return if top { Branch::StoreSum } else { Branch::Shoulder };
+        Tests {
+            negative: (d < C::ZERO) & (d * d > thr2),
+            peak: Self::significant(max, thr2),
+            sum: Self::significant(sum, self.area * thr2) | by_corner,
         }
-        Branch::Update
+    }
+
+    /// The decision of SPEC 3 for one pixel: [`Decision::tests`], and `top` whether it passes the local-max gate.
+    #[inline(always)]
+    pub fn branch(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>, top: bool) -> Branch {
+        self.tests(d, thr2, max, sum, corner).branch(top)
+    }
+}
+
+/// Which tests of SPEC 3 a pixel passes. All are made before any is looked at, so that a GPU need not jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tests {
+    /// Far below the pedestal.
+    pub negative: bool,
+    /// Test 1: the maximum of the window is significant.
+    pub peak: bool,
+    /// Test 3, or test 2 where it is on: a sum is significant.
+    pub sum: bool,
+}
+
+impl Tests {
+    /// Whether the pixel is fed back into the pedestal.
+    #[inline(always)]
+    pub fn is_quiet(self) -> bool {
+        !(self.negative | self.peak | self.sum)
+    }
+
+    /// Whether the window is stored, `top` being whether the pixel passes the local-max gate.
+    #[inline(always)]
+    pub fn is_stored(self, top: bool) -> bool {
+        !self.negative & (self.peak | self.sum) & top
+    }
+
+    /// The branch, `top` being whether the pixel passes the local-max gate.
+    #[inline(always)]
+    pub fn branch(self, top: bool) -> Branch {
+        if self.negative {
+            Branch::Negative
+        } else if self.peak {
+            if top { Branch::StorePeak } else { Branch::Shadow }
+        } else if self.sum {
+            if top { Branch::StoreSum } else { Branch::Shoulder }
+        } else {
+            Branch::Update
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! shared memory stands a [`Block::barrier`]. Everything outside `each` is the same for all threads of a block.
 //! What a thread keeps from phase to phase is its state `S`: registers on a GPU.
 
+use crate::real::Real;
+
 /// The threads of a block, each with its state.
 pub trait Team<S> {
     /// Runs a phase: `f(thread, state)`.
@@ -106,8 +108,20 @@ pub trait Block: Copy {
     unsafe fn global_add(self, p: *mut u64, v: u64);
 }
 
-/// A value of the pedestal in global memory.
-pub trait Stored: Copy {
+/// A precision of the pedestal: how its values lie in global memory, and how a thread keeps a pixel.
+pub trait Stored: Real {
+    /// A pixel's raw value and offset from one phase to the next.
+    type Kept: Copy;
+
+    /// What to keep of a pixel.
+    fn keep(x: u16, x0: u16) -> Self::Kept;
+    /// `x - x0`, exactly.
+    fn y(kept: Self::Kept) -> Self;
+    /// The offset.
+    fn x0(kept: Self::Kept) -> u16;
+    /// See [`Block::opaque`].
+    fn opaque<B: Block>(b: B, kept: Self::Kept) -> Self::Kept;
+
     /// Reads global memory.
     ///
     /// # Safety
@@ -121,6 +135,27 @@ pub trait Stored: Copy {
 }
 
 impl Stored for f32 {
+    /// The difference and the offset.
+    type Kept = (f32, u16);
+
+    #[inline(always)]
+    fn keep(x: u16, x0: u16) -> (f32, u16) {
+        // 2^23 + x and 2^23 + x0 are floats whose last bits are x and x0; their difference is exact.
+        let float = |v: u16| f32::from_bits(0x4b00_0000 | v as u32);
+        (float(x) - float(x0), x0)
+    }
+    #[inline(always)]
+    fn y(kept: (f32, u16)) -> f32 {
+        kept.0
+    }
+    #[inline(always)]
+    fn x0(kept: (f32, u16)) -> u16 {
+        kept.1
+    }
+    #[inline(always)]
+    fn opaque<B: Block>(_: B, kept: (f32, u16)) -> (f32, u16) {
+        kept
+    }
     #[inline(always)]
     unsafe fn load<B: Block>(b: B, p: *const f32) -> f32 {
         // SAFETY: the caller's promise; both types have one layout.
@@ -134,6 +169,27 @@ impl Stored for f32 {
 }
 
 impl Stored for f64 {
+    /// Raw value and offset in one register; a difference in `f64` would take two beside it.
+    type Kept = u32;
+
+    #[inline(always)]
+    fn keep(x: u16, x0: u16) -> u32 {
+        x as u32 | (x0 as u32) << 16
+    }
+    #[inline(always)]
+    fn y(kept: u32) -> f64 {
+        // As for f32, from 2^52: subtracting is faster on a GPU than converting an integer.
+        let float = |v: u32| f64::from_bits(0x4330_0000_0000_0000 | v as u64);
+        float(kept & 0xffff) - float(kept >> 16)
+    }
+    #[inline(always)]
+    fn x0(kept: u32) -> u16 {
+        (kept >> 16) as u16
+    }
+    #[inline(always)]
+    fn opaque<B: Block>(b: B, kept: u32) -> u32 {
+        b.opaque(kept)
+    }
     #[inline(always)]
     unsafe fn load<B: Block>(b: B, p: *const f64) -> f64 {
         // SAFETY: the caller's promise; both types have one layout.

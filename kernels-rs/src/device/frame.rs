@@ -18,12 +18,11 @@ const K: usize = STRIP as usize;
 
 /// What a thread knows of its strip.
 #[derive(Clone, Copy)]
-struct Strip<P> {
+struct Strip<P: Stored> {
     sum: [P; K],
     sum2: [P; K],
-    /// `x - x0` of the frame that is judged next.
-    y: [P; K],
-    x0: [i32; K],
+    /// The pixels of the frame that is judged next.
+    x: [P::Kept; K],
     /// Column and first row of the strip, counted in tile and halo.
     col: u32,
     row: u32,
@@ -130,8 +129,8 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let pitch = self.a.tiling.load_w * 4;
         s.live = live;
         each_pixel!(J {
-            s.y[J] = P::from_i32(raw[J] as i32 - s.x0[J]);
-            let d: f32 = physics::corrected(s.y[J], s.sum[J], self.a.inv_n);
+            s.x[J] = P::keep(raw[J], P::x0(s.x[J]));
+            let d: f32 = physics::corrected(P::y(s.x[J]), s.sum[J], self.a.inv_n);
             // A pixel that takes no part adds nothing to a sum. As a maximum 0 is as good as nothing: it can only
             // stand for the largest value of a window that has none above 0, and then no test is passed.
             let d = if live >> J & 1 != 0 { d } else { 0.0 };
@@ -146,8 +145,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let mut s = Strip {
             sum: [P::ZERO; K],
             sum2: [P::ZERO; K],
-            y: [P::ZERO; K],
-            x0: [0; K],
+            x: [P::keep(0, 0); K],
             col: modulo(thread, a.tiling.load_w),
             row: over(thread, a.tiling.load_w) * STRIP,
             pixel: 0,
@@ -175,7 +173,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
                 unsafe {
                     s.sum[J] = P::load(b, a.sum_in.add(at));
                     s.sum2[J] = P::load(b, a.sum2_in.add(at));
-                    s.x0[J] = b.load_u16(a.x0.add(i)) as i32;
+                    s.x[J] = P::keep(0, b.load_u16(a.x0.add(i)));
                 }
             }
         });
@@ -195,6 +193,9 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         s.mine = self.b.opaque(s.mine);
         s.part = self.b.opaque(s.part);
         s.live = self.b.opaque(s.live);
+        each_pixel!(J {
+            s.x[J] = P::opaque(self.b, s.x[J]);
+        });
     }
 
     /// The variance that a decision about pixel `j` of the strip uses.
@@ -217,22 +218,26 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
     fn judge<R: Rule>(&self, s: &mut Strip<P>, j: usize, seen: Seen, f: u32) -> u32 {
         let (a, b) = (self.a, self.b);
         let live = s.live >> j & 1 != 0;
-        let d: f32 = physics::corrected(s.y[j], s.sum[j], a.inv_n);
+        let y = P::y(s.x[j]);
+        let place = || (self.at(f, s.row + j as u32, s.col), a.tiling.load_w * 4);
+        // Conversions from f64 are slow on a GPU: the value that was shown to the others is read back. It is 0 for a
+        // pixel that takes no part, and what is found about that is not used.
+        let d =
+            if P::BYTES == 8 { b.shared_f32(place().0) } else { physics::corrected(y, s.sum[j], a.inv_n) };
         let var = self.variance::<R>(s, j);
-        let branch =
-            R::branch(b, &a.job, d, var, seen, || (self.at(f, s.row + j as u32, s.col), a.tiling.load_w * 4));
-        let (sum, sum2) = physics::update(s.sum[j], s.sum2[j], s.y[j], a.inv_n);
-        let quiet = live && branch == Branch::Update;
+        let (tests, top) = R::judge(b, &a.job, d, var, seen, place);
+        let (sum, sum2) = physics::update(s.sum[j], s.sum2[j], y, a.inv_n);
+        let quiet = live && tests.is_quiet();
         s.sum[j] = if quiet { sum } else { s.sum[j] };
         s.sum2[j] = if quiet { sum2 } else { s.sum2[j] };
         if R::TRACE && s.mine >> j & 1 != 0 {
             let at = self.frame(f) as u64 * a.job.pixels();
             let i = s.pixel.wrapping_add((j as u32).wrapping_mul(a.job.cols)) as u64;
-            let code = if live { branch } else { Branch::Masked };
+            let code = if live { tests.branch(top) } else { Branch::Masked };
             // SAFETY: a pixel of the frame, and a byte for each in the chunk's trace.
             unsafe { b.store_u8(a.trace.add((at + i) as usize), code as u8) };
         }
-        branch.is_stored() as u32
+        tests.is_stored(top) as u32
     }
 
     /// Judges the strip in frame `f`.
@@ -266,10 +271,13 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let corner = self.at(f, s.row, s.col) - w.up() * pitch - w.left() * 4;
         let mut found = 0;
         if R::SIDE == 0 {
-            each_pixel!(J {
-                let seen = R::look(self.b, &a.job, corner + J as u32 * pitch, pitch);
-                found |= self.judge::<R>(s, J, seen, f) << J;
-            });
+            // Not written out: the general code is long, and its strips may lie in local memory.
+            let mut j = 0;
+            while j < STRIP {
+                let seen = R::look(self.b, &a.job, corner + j * pitch, pitch);
+                found |= self.judge::<R>(s, j as usize, seen, f) << j;
+                j = self.b.opaque(j + 1);
+            }
             return found;
         }
         // Row sums and maxima go into every window that has the row, top to bottom, as SPEC orders the sum.
@@ -339,8 +347,7 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
     let mut team = b.team(Strip {
         sum: [P::ZERO; K],
         sum2: [P::ZERO; K],
-        y: [P::ZERO; K],
-        x0: [0; K],
+        x: [P::keep(0, 0); K],
         col: 0,
         row: 0,
         pixel: 0,

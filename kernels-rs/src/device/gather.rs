@@ -261,7 +261,9 @@ pub unsafe fn copy<B: Block>(b: B, a: &GatherArgs) {
     team.each(|thread, ()| {
         let mut at = (b.index().0 as u64 * b.threads() as u64 + thread as u64) * 16;
         while at < end {
-            let (mut record, mut byte) = (at / bytes as u64, (at % bytes as u64) as u32);
+            // The bytes of a record are never 0; checked, because a panic would be code too.
+            let mut record = at.checked_div(bytes as u64).unwrap_or(0);
+            let mut byte = (at - record * bytes as u64) as u32;
             let mut unit = [0u32; 4];
             // SAFETY: below `end`: a record that has a place.
             let mut from = unsafe { self::record(b, a, record, stride) };

@@ -3,7 +3,7 @@
 use super::abi::Job;
 use super::block::Block;
 use super::tiling::{Window, modulo, over};
-use crate::physics::Branch;
+use crate::physics::Tests;
 
 /// What a pixel sees of its window: all that SPEC 3 asks about it.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +29,15 @@ pub trait Rule {
     fn row<B: Block>(b: B, at: u32) -> Seen;
     /// Maximum and sum of the window whose upper left pixel is at `corner`.
     fn look<B: Block>(b: B, job: &Job, corner: u32, pitch: u32) -> Seen;
-    /// The decision about a pixel; `place` gives where it is and the pitch.
-    fn branch<B: Block>(
+    /// The tests of a pixel and whether it passes the local-max gate; `place` gives where it is and the pitch.
+    fn judge<B: Block>(
         b: B,
         job: &Job,
         d: f32,
         var: f32,
         seen: Seen,
         place: impl FnOnce() -> (u32, u32),
-    ) -> Branch;
+    ) -> (Tests, bool);
 }
 
 /// `n` pixels of a row, left to right.
@@ -69,12 +69,6 @@ fn rectangle<B: Block>(b: B, corner: u32, pitch: u32, w: u32, h: u32) -> Seen {
     seen
 }
 
-/// The same as a call: the general entries have it once instead of once a pixel.
-#[inline(never)]
-fn called_rectangle<B: Block>(b: B, corner: u32, pitch: u32, w: Window) -> Seen {
-    rectangle(b, corner, pitch, w.w, w.h)
-}
-
 /// A square window of odd side `N`, all equal maxima stored, no test 2, with fixed noise or with tracked.
 pub struct Square<const N: usize, const FIXED: bool>;
 
@@ -99,16 +93,16 @@ impl<const N: usize, const FIXED: bool> Rule for Square<N, FIXED> {
         rectangle(b, corner, pitch, N as u32, N as u32)
     }
     #[inline(always)]
-    fn branch<B: Block>(
+    fn judge<B: Block>(
         _: B,
         job: &Job,
         d: f32,
         var: f32,
         seen: Seen,
         _: impl FnOnce() -> (u32, u32),
-    ) -> Branch {
+    ) -> (Tests, bool) {
         let thr2 = job.decision.n_sigma2 * var;
-        job.decision.branch(d, thr2, seen.max, seen.sum, None, d >= seen.max)
+        (job.decision.tests(d, thr2, seen.max, seen.sum, None), d >= seen.max)
     }
 }
 
@@ -133,18 +127,18 @@ impl<const TRACE: bool> Rule for Any<TRACE> {
     }
     #[inline(always)]
     fn look<B: Block>(b: B, job: &Job, corner: u32, pitch: u32) -> Seen {
-        called_rectangle(b, corner, pitch, job.window)
+        rectangle(b, corner, pitch, job.window.w, job.window.h)
     }
 
     #[inline(always)]
-    fn branch<B: Block>(
+    fn judge<B: Block>(
         b: B,
         job: &Job,
         d: f32,
         var: f32,
         seen: Seen,
         place: impl FnOnce() -> (u32, u32),
-    ) -> Branch {
+    ) -> (Tests, bool) {
         let (at, pitch) = place();
         let thr2 = job.decision.n_sigma2 * var;
         let w = job.window;
@@ -154,12 +148,12 @@ impl<const TRACE: bool> Rule for Any<TRACE> {
         if top && job.ties_first != 0 {
             top = !stands_before(b, w, corner, pitch, d);
         }
-        job.decision.branch(d, thr2, seen.max, seen.sum, quadrant, top)
+        (job.decision.tests(d, thr2, seen.max, seen.sum, quadrant), top)
     }
 }
 
 /// The largest of the four sums from a corner of the window to its centre (odd sides).
-#[inline(never)]
+#[inline(always)]
 fn largest_quadrant<B: Block>(b: B, w: Window, corner: u32, pitch: u32) -> f32 {
     let (qw, qh) = (w.w.div_ceil(2), w.h.div_ceil(2));
     let (right, down) = ((w.w - qw) * 4, (w.h - qh) * pitch);
@@ -175,7 +169,7 @@ fn largest_quadrant<B: Block>(b: B, w: Window, corner: u32, pitch: u32) -> f32 {
 
 /// Whether the value stands in the window before the centre, in raster order. Only asked for values above 0, which
 /// no pixel has that takes no part; the answer for others decides nothing.
-#[inline(never)]
+#[inline(always)]
 fn stands_before<B: Block>(b: B, w: Window, corner: u32, pitch: u32, d: f32) -> bool {
     let centre = w.up() * w.w + w.left();
     let mut i = 0;
