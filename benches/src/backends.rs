@@ -24,11 +24,3 @@ pub fn cpu(name: &str, threads: usize) -> Result<Box<dyn Backend>> {
 pub fn gpu() -> Box<dyn Backend> {
     Box::new(CudaBackend::default())
 }
-
-/// The finder's kernels as PTX.
-///
-/// # Errors
-/// [`Error::Unavailable`] in a build without them.
-pub fn ptx() -> Result<&'static str> {
-    Ok(".version 7.0\n.target sm_75\n")
-}

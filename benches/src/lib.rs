@@ -6,6 +6,7 @@
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 pub mod backends;
+pub mod gpu;
 pub mod harness;
 pub mod ladder;
 pub mod probes;

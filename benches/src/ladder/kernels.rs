@@ -6,9 +6,9 @@ use scheidegg::{ClusterSize, Error, Params, Payload, Pedestal, Plane, Result, Sh
 use scheidegg_kernels::device::abi::{
     self, FrameArgs, GatherArgs, Header, Job, Sizes, Tiling, Window, payload,
 };
-use scheidegg_kernels::{Decision, Real};
+use scheidegg_kernels::{Decision, Real, ptx};
 
-use super::device::{Device, DeviceMemory, Function, Stream};
+use super::device::{Device, DeviceMemory, Function, Module, Stream};
 
 /// Clusters that a frame's result has room for, as in the published steps.
 pub const CAPACITY: u64 = 3000;
@@ -30,6 +30,8 @@ pub struct Kernels {
     copy: Function,
     f64: bool,
     copy_blocks: u32,
+    /// Where the functions above live.
+    _modules: [Module; 2],
 }
 
 /// The pedestal of some lanes on the GPU, twice: what a launch reads and what it writes.
@@ -115,17 +117,22 @@ impl Kernels {
         let entry = abi::frame_entry(f64, window.w, window.h, false, false, false, false);
         // Twice the mean of the ladder's scene, and some for the spread.
         let tile_pixels = tiling.tile_w * tiling.tile_h;
+        let text = ptx::module(entry)
+            .ok_or_else(|| Error::Other(format!("there is no device code called {entry}")))?;
+        let judge = Module::load(device, text)?;
+        let gather = Module::load(device, ptx::GATHER)?;
         Ok(Kernels {
             job,
             tiling,
             cap_tile: (tile_pixels / 35 + 40).min(tile_pixels),
-            frame: device.function(entry, tiling.shared_bytes)?,
-            scan: device.function(abi::SCAN, abi::SCAN_SHARED_BYTES)?,
-            offsets: device.function(abi::OFFSETS, abi::SCAN_SHARED_BYTES)?,
-            place: device.function(abi::PLACE, 0)?,
-            copy: device.function(abi::COPY, 0)?,
+            frame: judge.function(entry, tiling.shared_bytes)?,
+            scan: gather.function(abi::SCAN, abi::SCAN_SHARED_BYTES)?,
+            offsets: gather.function(abi::OFFSETS, abi::SCAN_SHARED_BYTES)?,
+            place: gather.function(abi::PLACE, 0)?,
+            copy: gather.function(abi::COPY, 0)?,
             f64,
             copy_blocks: 2 * device.sms,
+            _modules: [judge, gather],
         })
     }
 

@@ -140,7 +140,7 @@ pub fn ready<'a>(plan: &Plan, scene: &'a Scene, gate: Option<&Gpu>) -> Result<Re
         let driver = FinderDriver::new(&*backend, &params, &pedestal, frames, false)?;
         return Ok(Ready { driver: Box::new(driver), sm_mhz: None, device: None });
     }
-    let device = Device::open(backends::ptx()?)?;
+    let device = Device::open()?;
     let driver: Box<dyn Driver + 'a> = match plan.step.how {
         How::Cpu => unreachable!("handled above"),
         How::Frames(p) => Box::new(FrameDriver::new(&device, p, &params, &pedestal, frames)?),

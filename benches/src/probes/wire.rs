@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use scheidegg::Result;
 
-use crate::backends;
 use crate::harness::gpu::Gpu;
 use crate::harness::table::Table;
 use crate::ladder::device::{Device, DeviceMemory, Pinned, Stream};
@@ -22,7 +21,7 @@ const MOVED: usize = 256 << 20;
 pub fn run(dir: &Path) -> Result<()> {
     let gpu = Gpu::open()?;
     gpu.require_idle(Duration::from_secs(5))?;
-    let device = Device::open(backends::ptx()?)?;
+    let device = Device::open()?;
     let (up, down) = (Stream::new(&device)?, Stream::new(&device)?);
     let memory = [DeviceMemory::new(&device, MOVED as u64)?, DeviceMemory::new(&device, MOVED as u64)?];
     let (input, output) = (Pinned::new(&device, MOVED, true)?, Pinned::new(&device, MOVED, false)?);

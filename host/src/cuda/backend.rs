@@ -3,6 +3,7 @@
 use scheidegg_finder::{Backend, Error, Finder, Params, Precision, Probe, Result, Shape, Update};
 
 use super::api::BACKEND;
+use super::code::{GATHER, ptx};
 use super::ptx::check_ptx;
 use super::{CudaFinder, DeviceInfo, Options};
 
@@ -57,7 +58,7 @@ impl Backend for CudaBackend {
         let mut names = Vec::new();
         for ordinal in &self.options.devices {
             let info = DeviceInfo::of(*ordinal)?;
-            check_ptx(super::code::PTX, &info)?;
+            check_ptx(ptx(GATHER)?, &info)?;
             names.push(info.to_string());
         }
         Ok(Probe { device: names.join("; "), preference: Self::PREFERENCE })

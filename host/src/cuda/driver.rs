@@ -57,11 +57,13 @@ pub(super) struct Context {
     device: CUdevice,
     raw: CUcontext,
     info: DeviceInfo,
+    /// The modules that some finder still uses: compiling PTX takes a while.
+    modules: Mutex<Vec<(String, Weak<Module>)>>,
 }
 
 // SAFETY: the driver API is thread-safe; a context may be current on several threads at once.
 unsafe impl Send for Context {}
-// SAFETY: as above; nothing here is mutated after construction.
+// SAFETY: as above; what is mutated after construction is under a lock.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -85,7 +87,7 @@ impl Context {
             cu!(api, cuDeviceGet(&raw mut device, ordinal as c_int))?;
             cu!(api, cuDevicePrimaryCtxRetain(&raw mut raw, device))?;
         }
-        let context = Arc::new(Context { api, device, raw, info });
+        let context = Arc::new(Context { api, device, raw, info, modules: Mutex::default() });
         context.bind()?;
         open.retain(|(n, c)| *n != ordinal && c.strong_count() > 0);
         open.push((ordinal, Arc::downgrade(&context)));
@@ -175,12 +177,23 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Compiles PTX for the context's GPU.
+    /// Compiles PTX for the context's GPU, or gives the module of the same text that is still in use.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the driver is older than the PTX or the GPU older than its target, with what
     /// is needed; [`Error::Device`] with the compiler's own words otherwise.
     pub(super) fn load(context: &Arc<Context>, ptx: &str) -> Result<Arc<Module>> {
+        let mut modules = context.modules.lock().unwrap_or_else(|e| e.into_inner());
+        modules.retain(|(_, m)| m.strong_count() > 0);
+        if let Some(module) = modules.iter().find(|(text, _)| text == ptx).and_then(|(_, m)| m.upgrade()) {
+            return Ok(module);
+        }
+        let module = Self::compile(context, ptx)?;
+        modules.push((ptx.into(), Arc::downgrade(&module)));
+        Ok(module)
+    }
+
+    fn compile(context: &Arc<Context>, ptx: &str) -> Result<Arc<Module>> {
         context.bind()?;
         check_ptx(ptx, context.info())?;
         let text = CString::new(ptx).map_err(|_| Error::Other("the PTX has a zero byte in it".into()))?;

@@ -31,6 +31,10 @@ pub(super) const SMALL: usize = 1003;
 const GUARD: usize = 256;
 const POISON: u8 = 0xa5;
 
+/// A launch: entry, blocks, arguments.
+type Launch = (&'static str, [u32; 2], Arguments);
+
+#[expect(clippy::large_enum_variant, reason = "there are few of them")]
 enum Op {
     Copy { to: usize, from: usize, width: usize, to_pitch: usize, from_pitch: usize, rows: usize },
     Fill { at: usize, bytes: usize, value: u8 },
@@ -58,8 +62,8 @@ struct Fake {
     /// Times recorded into a stream, and times reached.
     events: BTreeMap<usize, (u64, u64)>,
     memory: BTreeMap<usize, (usize, Layout)>,
-    graphs: BTreeMap<usize, Vec<(&'static str, [u32; 2], Arguments)>>,
-    capturing: BTreeMap<usize, Vec<(&'static str, [u32; 2], Arguments)>>,
+    graphs: BTreeMap<usize, Vec<Launch>>,
+    capturing: BTreeMap<usize, Vec<Launch>>,
     seed: u64,
 }
 

@@ -17,6 +17,7 @@ use scheidegg_kernels::device::abi::{self, FrameArgs, Header};
 
 use super::api::BACKEND;
 use super::chunk::{Chunk, Content, summary};
+use super::code::{GATHER, ptx};
 use super::driver::{Context, Event, Function, Geometry, Module, Stream};
 use super::memory::DeviceMemory;
 use super::plan::{Launches, Plan, Share, Words};
@@ -133,15 +134,16 @@ impl Gpu {
         let context = Context::open(ordinal)?;
         let (free, _) = context.memory()?;
         let (plan, launches) = Plan::new(shape, params, options, share, context.info().sms, free as u64)?;
-        let module = Module::load(&context, super::code::PTX)?;
+        let module = Module::load(&context, ptx(plan.entry)?)?;
+        let gather = Module::load(&context, ptx(GATHER)?)?;
         let shared = launches.tiling.shared_bytes as usize;
         let scan = abi::SCAN_SHARED_BYTES as usize;
         let kernels = Kernels {
             frame: module.function(plan.entry, shared)?,
-            scan: module.function(abi::SCAN, scan)?,
-            offsets: module.function(abi::OFFSETS, scan)?,
-            place: module.function(abi::PLACE, 0)?,
-            copy: module.function(abi::COPY, 0)?,
+            scan: gather.function(abi::SCAN, scan)?,
+            offsets: gather.function(abi::OFFSETS, scan)?,
+            place: gather.function(abi::PLACE, 0)?,
+            copy: gather.function(abi::COPY, 0)?,
         };
         if kernels.frame.blocks_per_sm(launches.tiling.threads(), shared)? == 0 {
             return Err(Error::Param {
