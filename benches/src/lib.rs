@@ -6,10 +6,12 @@
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 pub mod backends;
+pub mod campaign;
 pub mod gpu;
 pub mod harness;
 pub mod ladder;
 pub mod probes;
 pub mod report;
+pub mod sass;
 pub mod scene;
 pub mod study;

@@ -9,7 +9,7 @@ use scheidegg::{Precision, Result};
 use scheidegg_benches::harness::machine::{Environment, write_manifest};
 use scheidegg_benches::ladder::steps::{STEPS, Step};
 use scheidegg_benches::ladder::{measure, spawn};
-use scheidegg_benches::{backends, probes, report, study};
+use scheidegg_benches::{backends, campaign, probes, report, sass, study};
 
 /// Measures the photon finder and tells what the numbers say.
 #[derive(Parser)]
@@ -96,6 +96,34 @@ enum Command {
     Wire {
         /// Folder of the run
         run: PathBuf,
+    },
+    /// Counts the machine instructions of the kernels: sass.csv
+    Sass {
+        /// Folder of the run
+        run: PathBuf,
+        /// Folder with ptxas and nvdisasm
+        #[arg(long)]
+        tools: Option<PathBuf>,
+    },
+    /// Everything in order: environment, wire, ladder, probes, studies, instructions, report
+    Campaign {
+        /// Folder of the run
+        run: PathBuf,
+        /// Seconds that it may take
+        #[arg(long, default_value_t = 560)]
+        limit_s: u64,
+        /// Frames of a repetition
+        #[arg(long, default_value_t = 2000)]
+        frames: usize,
+        /// Repetitions a step, the cold one included
+        #[arg(long, default_value_t = 6)]
+        repeats: usize,
+        /// Seconds of the energy measurement of a step
+        #[arg(long, default_value_t = 0.5)]
+        energy_s: f64,
+        /// A trial: everything once and small
+        #[arg(long)]
+        quick: bool,
     },
     /// Tells what a run measured: report.html and figures
     Report {
@@ -199,6 +227,17 @@ fn work(command: Command) -> Result<()> {
             probes::step::run(&plan, &stem)
         }
         Command::Wire { run } => probes::wire::run(&run),
+        Command::Sass { run, tools } => sass::run(&run, tools.as_deref()),
+        Command::Campaign { run, limit_s, frames, repeats, energy_s, quick } => {
+            let plan = campaign::Plan {
+                limit: Duration::from_secs(limit_s),
+                frames: if quick { 200 } else { frames },
+                repetitions: if quick { 2 } else { repeats },
+                energy_s: if quick { 0.0 } else { energy_s },
+                quick,
+            };
+            campaign::run(&plan, &run)
+        }
         Command::Report { run, markdown } => report::report(&run, markdown.as_deref()),
         Command::Manifest { run } => write_manifest(&run),
     }
