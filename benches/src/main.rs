@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use scheidegg::{Precision, Result};
 use scheidegg_benches::harness::machine::{Environment, write_manifest};
-use scheidegg_benches::ladder::steps::{STEPS, Step};
+use scheidegg_benches::ladder::steps::Step;
 use scheidegg_benches::ladder::{measure, spawn};
 use scheidegg_benches::{backends, campaign, probes, report, sass, study};
 
@@ -132,6 +132,9 @@ enum Command {
         /// Where the same goes as Markdown
         #[arg(long)]
         markdown: Option<PathBuf>,
+        /// Where the answers to the questions go
+        #[arg(long)]
+        questions: Option<PathBuf>,
     },
     /// Writes manifest.csv: the files of a run with their checksums
     Manifest {
@@ -190,7 +193,7 @@ impl StepArgs {
 fn work(command: Command) -> Result<()> {
     match command {
         Command::Steps => {
-            for s in STEPS {
+            for s in Step::all() {
                 println!("{:9} {:40} {}", s.name, s.title, s.change);
             }
             Ok(())
@@ -238,7 +241,9 @@ fn work(command: Command) -> Result<()> {
             };
             campaign::run(&plan, &run)
         }
-        Command::Report { run, markdown } => report::report(&run, markdown.as_deref()),
+        Command::Report { run, markdown, questions } => {
+            report::report(&run, markdown.as_deref(), questions.as_deref())
+        }
         Command::Manifest { run } => write_manifest(&run),
     }
 }

@@ -194,12 +194,17 @@ impl Driver for ChunkDriver<'_> {
     fn run(&mut self, take: &mut Take<'_>) -> Result<()> {
         let chunks = self.frames.len().div_ceil(self.plan.frames);
         let ahead = self.plan.ring - 1;
+        let mut delivered = 0;
         for i in 0..chunks + ahead {
             if i < chunks {
                 self.submit(i)?;
             }
-            if let Some(judged) = i.checked_sub(1).filter(|j| *j < chunks) {
-                self.deliver(judged)?;
+            // The chunk before: while the host waits for its size, this one keeps the GPU at work. Whatever is to be
+            // collected now must be on its way, with a single slot that is the chunk just submitted.
+            let due = i.max((i + 1).saturating_sub(ahead)).min(chunks);
+            while delivered < due {
+                self.deliver(delivered)?;
+                delivered += 1;
             }
             if let Some(done) = i.checked_sub(ahead) {
                 self.collect(done, take)?;

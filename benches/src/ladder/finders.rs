@@ -31,6 +31,7 @@ impl<'a> FinderDriver<'a> {
     ) -> Result<Self> {
         let mut finder = backend.build(frames.shape(), params)?;
         finder.set_pedestal(pedestal)?;
+        finder.reserve()?;
         let mut batches: Vec<Arc<dyn FrameOwner>> = Vec::new();
         if shared {
             let size = finder.batch_frames().clamp(1, finder.max_batch_frames());

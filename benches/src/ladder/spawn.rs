@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use scheidegg::{Error, Precision, Result};
 
 use super::measure::COLUMNS;
-use super::steps::{STEPS, Step};
+use super::steps::Step;
 use crate::harness::table::{Row, Table};
 
 /// What of the ladder is climbed.
@@ -297,7 +297,7 @@ pub fn run(plan: &Plan, run: &Path) -> Result<()> {
         skips: Skips::of(run),
     };
     for &size in &plan.sizes {
-        for step in STEPS.iter().filter(|s| plan.steps.is_empty() || plan.steps.iter().any(|n| n == s.name)) {
+        for step in Step::all().filter(|s| plan.steps.is_empty() || plan.steps.iter().any(|n| n == s.name)) {
             for &precision in step.precisions() {
                 let threads = if step.on_gpu() { 1 } else { climb.sweep(step, size, precision)? };
                 if let Some(table) =

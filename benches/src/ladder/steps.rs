@@ -238,14 +238,34 @@ pub const STEPS: &[Step] = &[
     },
 ];
 
+const fn slots(name: &'static str, title: &'static str, ring: usize) -> Step {
+    let how = How::Chunks(ChunkPlan { launch: 16, delivery: Delivery::Direct, ring, ..COARSE });
+    let change = "the chunk step with another number of chunks in flight";
+    Step { payload: Payload::I16, f32_only: true, ..step(name, title, change, how) }
+}
+
+/// Steps that answer a question of their own and are no rung: how many slots help.
+pub const EXTRA: &[Step] = &[
+    slots("slots1", "1 slot", 1),
+    slots("slots2", "2 slots", 2),
+    slots("slots3", "3 slots", 3),
+    slots("slots4", "4 slots", 4),
+    slots("slots6", "6 slots", 6),
+];
+
 impl Step {
+    /// Rungs, then the others.
+    pub fn all() -> impl Iterator<Item = &'static Step> {
+        STEPS.iter().chain(EXTRA)
+    }
+
     /// The step of a name.
     ///
     /// # Errors
     /// [`Error::Param`] for an unknown one; it lists the known ones.
     pub fn named(name: &str) -> Result<&'static Step> {
-        STEPS.iter().find(|s| s.name == name).ok_or_else(|| {
-            let names: Vec<&str> = STEPS.iter().map(|s| s.name).collect();
+        Step::all().find(|s| s.name == name).ok_or_else(|| {
+            let names: Vec<&str> = Step::all().map(|s| s.name).collect();
             Error::param("step", name, format!("one of {}", names.join(", ")))
         })
     }
@@ -283,8 +303,8 @@ mod tests {
 
     #[test]
     fn every_step_has_a_name_of_its_own() {
-        for (i, s) in STEPS.iter().enumerate() {
-            assert_eq!(STEPS.iter().position(|t| t.name == s.name), Some(i));
+        for (i, s) in Step::all().enumerate() {
+            assert_eq!(Step::all().position(|t| t.name == s.name), Some(i));
             assert_eq!(Step::named(s.name).unwrap().title, s.title);
         }
         assert!(Step::named("opt99").unwrap_err().to_string().contains("opt1, opt2"));

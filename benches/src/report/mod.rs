@@ -7,6 +7,7 @@ pub mod axis;
 pub mod book;
 pub mod charts;
 mod gpu;
+mod questions;
 mod studies;
 pub mod svg;
 pub mod tell;

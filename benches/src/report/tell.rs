@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use scheidegg::{Error, Result};
 
 use super::book::{Book, Text};
-use super::{gpu, studies};
+use super::{gpu, questions, studies};
 use crate::harness::table::{Row, Table};
 
 /// The tables of a run.
@@ -75,11 +75,11 @@ impl Run {
     }
 }
 
-/// Writes the report of a run, and its text as Markdown when asked.
+/// Writes the report of a run; when asked its text as Markdown, and the answers to the questions.
 ///
 /// # Errors
 /// As [`Run::read`], and those of writing.
-pub fn report(dir: &Path, markdown: Option<&Path>) -> Result<()> {
+pub fn report(dir: &Path, markdown: Option<&Path>, answers: Option<&Path>) -> Result<()> {
     let run = Run::read(dir)?;
     let gpu_name = run.env("/gpu/name");
     let machine = if gpu_name.is_empty() { run.env("/cpu") } else { gpu_name.clone() };
@@ -118,7 +118,11 @@ pub fn report(dir: &Path, markdown: Option<&Path>) -> Result<()> {
     for table in &run.tables {
         book.source(table);
     }
-    book.write(dir, markdown)
+    book.write(dir, markdown)?;
+    match answers {
+        Some(path) => questions::questions(&run).write_markdown(dir, path),
+        None => Ok(()),
+    }
 }
 
 fn method(book: &mut Book, run: &Run) {
