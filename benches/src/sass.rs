@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rayon::prelude::*;
 use scheidegg::{Error, Result};
 use scheidegg_kernels::device::abi::{Tiling, Window, suggested_frames};
 use scheidegg_kernels::ptx;
@@ -224,49 +225,50 @@ pub fn run(dir: &Path, tools: Option<&Path>) -> Result<()> {
     let measured = Table::read(dir.join("probe_kernels.csv")).ok();
     let work = std::env::temp_dir().join(format!("scheidegg-sass-{}", std::process::id()));
     std::fs::create_dir_all(&work).map_err(|e| Error::io(&work, e))?;
-    for (chip, gpu, sms, mhz) in CHIPS {
-        for (entry, side) in ENTRIES {
-            let text =
-                ptx::module(entry).ok_or_else(|| Error::Other(format!("no device code called {entry}")))?;
-            let (source, cubin) = (work.join("entry.ptx"), work.join("entry.cubin"));
-            std::fs::write(&source, text).map_err(|e| Error::io(&source, e))?;
-            let assembled =
-                output(Command::new(&ptxas).arg(format!("-arch={chip}")).arg(&source).arg("-o").arg(&cubin));
-            if let Err(e) = assembled {
-                println!("SKIPPED: {entry} for {chip}: {e}");
-                continue;
-            }
-            let listing = output(Command::new(&nvdisasm).arg("-c").arg(&cubin))?;
-            let Some(count) = count(&listing, entry) else {
-                println!("SKIPPED: {entry} for {chip}: no loop over frames in its machine code");
-                continue;
-            };
-            let window = Window { w: side, h: side };
-            let most = suggested_frames(400, 400, window, sms, LANES as u32, 16);
-            let tiling = Tiling::new(400, 400, window, most.max(1), sms, LANES as u32);
-            let warps = tiling.map_or(0, |t| t.tiles() * t.threads().div_ceil(32));
-            let (bound, cycles) = count.bound(chip);
-            // Four quarters a multiprocessor share the warps.
-            let cap = cycles * f64::from(warps) / (4.0 * f64::from(sms)) / mhz;
-            let seen = measured.as_ref().filter(|_| chip == "sm_90").and_then(|m| {
-                let of = |step: &str| m.find(&[("step", step), ("kernel", entry)])?.number("us_per_frame");
-                ["direct", "i16", "truesize", "many"].into_iter().find_map(of)
-            });
-            let numbers = count.common.iter().map(u32::to_string);
-            table.push(
-                [entry.to_string(), chip.to_string(), gpu.to_string(), count.common().to_string()]
-                    .into_iter()
-                    .chain(numbers)
-                    .chain([
-                        count.rare.to_string(),
-                        bound.to_string(),
-                        format!("{cycles:.0}"),
-                        warps.to_string(),
-                        format!("{cap:.4}"),
-                        seen.map_or(String::new(), |v| format!("{v:.4}")),
-                    ]),
-            );
+    let jobs: Vec<_> =
+        CHIPS.iter().flat_map(|chip| ENTRIES.iter().map(move |entry| (*chip, *entry))).collect();
+    let rows = jobs.par_iter().map(|&((chip, gpu, sms, mhz), (entry, side))| {
+        let text =
+            ptx::module(entry).ok_or_else(|| Error::Other(format!("no device code called {entry}")))?;
+        let stem = work.join(format!("{entry}-{chip}"));
+        let (source, cubin) = (stem.with_extension("ptx"), stem.with_extension("cubin"));
+        std::fs::write(&source, text).map_err(|e| Error::io(&source, e))?;
+        let assembled =
+            output(Command::new(&ptxas).arg(format!("-arch={chip}")).arg(&source).arg("-o").arg(&cubin));
+        if let Err(e) = assembled {
+            println!("SKIPPED: {entry} for {chip}: {e}");
+            return Ok(None);
         }
+        let listing = output(Command::new(&nvdisasm).arg("-c").arg(&cubin))?;
+        let Some(count) = count(&listing, entry) else {
+            println!("SKIPPED: {entry} for {chip}: no loop over frames in its machine code");
+            return Ok(None);
+        };
+        let window = Window { w: side, h: side };
+        let most = suggested_frames(400, 400, window, sms, LANES as u32, 16);
+        let tiling = Tiling::new(400, 400, window, most.max(1), sms, LANES as u32);
+        let warps = tiling.map_or(0, |t| t.tiles() * t.threads().div_ceil(32));
+        let (bound, cycles) = count.bound(chip);
+        // Four quarters a multiprocessor share the warps.
+        let cap = cycles * f64::from(warps) / (4.0 * f64::from(sms)) / mhz;
+        let seen = measured.as_ref().filter(|_| chip == "sm_90").and_then(|m| {
+            let of = |step: &str| m.find(&[("step", step), ("kernel", entry)])?.number("us_per_frame");
+            ["direct", "i16", "truesize", "many"].into_iter().find_map(of)
+        });
+        let mut row = vec![entry.to_string(), chip.to_string(), gpu.to_string(), count.common().to_string()];
+        row.extend(count.common.iter().map(u32::to_string));
+        row.extend([
+            count.rare.to_string(),
+            bound.to_string(),
+            format!("{cycles:.0}"),
+            warps.to_string(),
+            format!("{cap:.4}"),
+            seen.map_or(String::new(), |v| format!("{v:.4}")),
+        ]);
+        Ok(Some(row))
+    });
+    for row in rows.collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+        table.push(row);
     }
     let _ = std::fs::remove_dir_all(&work);
     table.write()

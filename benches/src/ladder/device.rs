@@ -3,7 +3,7 @@
 //! The library has a layer of its own (`host/src/cuda`), built for one way of working. The steps here need all the
 //! others too, the slow ones among them, so they stand on `cudarc` directly.
 
-use std::ffi::{CString, c_uint, c_void};
+use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::result::{self, DriverError};
@@ -454,37 +454,5 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: created in `new`.
         let _ = unsafe { result::event::destroy(self.raw) };
-    }
-}
-
-/// Page-locks memory that belongs to somebody else, for as long as it lives.
-pub struct Registered {
-    at: *mut c_void,
-}
-
-impl Registered {
-    /// Registers pixels.
-    ///
-    /// # Errors
-    /// [`Error::Device`] when the system does not pin so much.
-    pub fn new(_device: &Arc<Device>, pixels: &[u16]) -> Result<Registered> {
-        let at = pixels.as_ptr().cast_mut().cast::<c_void>();
-        let flags = sys::CU_MEMHOSTREGISTER_READ_ONLY as c_uint;
-        // SAFETY: the memory is alive; whoever registers it keeps it until this is dropped. Not every system knows
-        // read-only registration, so the plain one is tried too.
-        let r = unsafe {
-            sys::cuMemHostRegister_v2(at, size_of_val(pixels), flags)
-                .result()
-                .or_else(|_| sys::cuMemHostRegister_v2(at, size_of_val(pixels), 0).result())
-        };
-        check("cuMemHostRegister", r)?;
-        Ok(Registered { at })
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        // SAFETY: registered in `new`.
-        let _ = unsafe { sys::cuMemHostUnregister(self.at) };
     }
 }
