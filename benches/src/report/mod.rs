@@ -8,6 +8,7 @@ pub mod book;
 pub mod charts;
 mod gpu;
 mod questions;
+mod rungs;
 mod studies;
 pub mod svg;
 pub mod tell;

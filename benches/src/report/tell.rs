@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use scheidegg::{Error, Result};
 
 use super::book::{Book, Text};
-use super::{gpu, questions, studies};
+use super::{gpu, questions, rungs, studies};
 use crate::harness::table::{Row, Table};
 
 /// The tables of a run.
@@ -103,15 +103,15 @@ pub fn report(dir: &Path, markdown: Option<&Path>, answers: Option<&Path>) -> Re
         run.env("/date"),
     );
     let mut book = Book::new(&format!("Why the photon finder is fast: measured on {machine}"), &subtitle);
-    gpu::arc(&mut book, &run);
+    rungs::arc(&mut book, &run);
     gpu::engines(&mut book, &run);
-    gpu::faults(&mut book, &run);
+    rungs::faults(&mut book, &run);
     gpu::timelines(&mut book, &run);
     gpu::wire(&mut book, &run);
-    gpu::energy(&mut book, &run);
+    rungs::energy(&mut book, &run);
     gpu::instructions(&mut book, &run);
-    gpu::published(&mut book, &run);
-    gpu::threads(&mut book, &run);
+    rungs::published(&mut book, &run);
+    rungs::threads(&mut book, &run);
     studies::precision(&mut book, &run);
     studies::timing(&mut book, &run);
     method(&mut book, &run);
