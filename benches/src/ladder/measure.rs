@@ -135,14 +135,14 @@ pub fn ready<'a>(plan: &Plan, scene: &'a Scene, gate: Option<&Gpu>) -> Result<Re
     let params = params_of(plan)?;
     let pedestal = scene.pedestal(plan.precision)?;
     let frames = scene.frames();
-    if let How::Cpu = plan.step.how {
+    if let How::Cpu { .. } = plan.step.how {
         let backend = backends::cpu(&plan.backend, plan.threads)?;
         let driver = FinderDriver::new(&*backend, &params, &pedestal, frames, false)?;
         return Ok(Ready { driver: Box::new(driver), sm_mhz: None, device: None });
     }
     let device = Device::open()?;
     let driver: Box<dyn Driver + 'a> = match plan.step.how {
-        How::Cpu => unreachable!("handled above"),
+        How::Cpu { .. } => unreachable!("handled above"),
         How::Frames(p) => Box::new(FrameDriver::new(&device, p, &params, &pedestal, frames)?),
         How::Chunks(p) => Box::new(ChunkDriver::new(&device, p, &params, &pedestal, frames)?),
         How::Library { .. } => {

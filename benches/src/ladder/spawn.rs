@@ -299,7 +299,12 @@ pub fn run(plan: &Plan, run: &Path) -> Result<()> {
     for &size in &plan.sizes {
         for step in Step::all().filter(|s| plan.steps.is_empty() || plan.steps.iter().any(|n| n == s.name)) {
             for &precision in step.precisions() {
-                let threads = if step.on_gpu() { 1 } else { climb.sweep(step, size, precision)? };
+                // Only the first rung is about the CPU's speed; elsewhere all threads will do.
+                let threads = match step.name {
+                    "baseline" => climb.sweep(step, size, precision)?,
+                    _ if step.on_gpu() => 1,
+                    _ => std::thread::available_parallelism().map_or(1, usize::from),
+                };
                 if let Some(table) =
                     climb.one(step, size, precision, threads, plan.repetitions, step.on_gpu())?
                 {

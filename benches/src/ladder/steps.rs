@@ -63,7 +63,10 @@ pub struct ChunkPlan {
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     /// A CPU backend.
-    Cpu,
+    Cpu {
+        /// Pedestal chains.
+        lanes: usize,
+    },
     /// A frame at a time on the GPU.
     Frames(FramePlan),
     /// A chunk at a time on the GPU.
@@ -117,7 +120,7 @@ pub const STEPS: &[Step] = &[
         "baseline",
         "CPU, best thread count",
         "where we start: the CPU finder at the thread count that suits it",
-        How::Cpu,
+        How::Cpu { lanes: LANES },
     ),
     step(
         "opt1",
@@ -244,13 +247,14 @@ const fn slots(name: &'static str, title: &'static str, ring: usize) -> Step {
     Step { payload: Payload::I16, f32_only: true, ..step(name, title, change, how) }
 }
 
-/// Steps that answer a question of their own and are no rung: how many slots help.
+/// Steps that answer a question of their own and are no rung: how many slots help, and one pedestal chain on the CPU.
 pub const EXTRA: &[Step] = &[
     slots("slots1", "1 slot", 1),
     slots("slots2", "2 slots", 2),
     slots("slots3", "3 slots", 3),
     slots("slots4", "4 slots", 4),
     slots("slots6", "6 slots", 6),
+    step("baseline1", "CPU, 1 lane", "what the library with 1 lane is compared with", How::Cpu { lanes: 1 }),
 ];
 
 impl Step {
@@ -273,14 +277,14 @@ impl Step {
     /// Pedestal chains.
     pub fn lanes(&self) -> usize {
         match self.how {
-            How::Library { lanes } => lanes,
+            How::Cpu { lanes } | How::Library { lanes } => lanes,
             _ => LANES,
         }
     }
 
     /// Whether it needs a GPU.
     pub fn on_gpu(&self) -> bool {
-        !matches!(self.how, How::Cpu)
+        !matches!(self.how, How::Cpu { .. })
     }
 
     /// Whether it allocates while it runs, so that its page faults are part of its story.

@@ -34,6 +34,22 @@ pub(super) fn wire_floor(run: &Run) -> Option<Cell> {
     rows.filter_map(|r| r.cell("us_per_frame")).min_by(|a, b| a.value.total_cmp(&b.value))
 }
 
+/// Whether the checks say that all steps of a window found the same.
+fn same_clusters(run: &Run, size: &str) -> &'static str {
+    let mut checks =
+        run.table("checks.csv").into_iter().flat_map(|t| t.rows()).filter(|r| r.is(&[("size", size)]));
+    match checks.next() {
+        None => " times less.",
+        Some(first) if first.text("equal") == "yes" && checks.all(|r| r.text("equal") == "yes") => {
+            " times less. Every step of one precision and number of lanes finds the same clusters, value for value \
+             (checks.csv)."
+        }
+        Some(_) => {
+            " times less. NOT every step found the same clusters: see checks.csv before trusting a time."
+        }
+    }
+}
+
 /// A bar a step.
 pub(super) fn arc(book: &mut Book, run: &Run) {
     let Some(ladder) = run.table("ladder.csv") else { return };
@@ -58,7 +74,7 @@ pub(super) fn arc(book: &mut Book, run: &Run) {
                 .n(&fastest.3)
                 .t(" us: ")
                 .of(first.3.value / fastest.3.value, &[&first.3, &fastest.3])
-                .t(" times less. Every step finds the same clusters."),
+                .t(same_clusters(run, size)),
         );
         let bars: Vec<Bar> = told
             .iter()
@@ -297,7 +313,8 @@ pub(super) fn threads(book: &mut Book, run: &Run) {
     for (i, (size, precision)) in
         [("3", "f32"), ("3", "f64f32"), ("9", "f32"), ("9", "f64f32")].iter().enumerate()
     {
-        let rows = table.rows().filter(|r| r.is(&[("size", size), ("precision", precision)]));
+        let rows =
+            table.rows().filter(|r| r.is(&[("step", "baseline"), ("size", size), ("precision", precision)]));
         let points: Vec<(f64, f64, String)> = rows
             .filter_map(|r| {
                 let y = r.cell(BEST)?;
