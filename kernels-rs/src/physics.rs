@@ -75,11 +75,12 @@ pub fn corrected<P: Convert<C>, C: Real>(y: P, sum: P, inv_n: P) -> C {
     (y - sum * inv_n).convert()
 }
 
-/// The variance of a pixel in `C`; never below 0 and, with a noise floor, never below its square `floor2`.
+/// The variance of a pixel in `C`; never below `floor2`, the square of the noise floor or 0 for none.
 #[inline(always)]
 pub fn variance<P: Convert<C>, C: Real>(sum: P, sum2: P, inv_n: P, floor2: C) -> C {
     let m = sum * inv_n;
-    (sum2 * inv_n - m * m).larger(P::ZERO).convert().larger(floor2)
+    // SPEC's maximum with 0 comes with the floor, which is not below 0: rounding to `C` keeps the order.
+    (sum2 * inv_n - m * m).convert().larger(floor2)
 }
 
 /// A variance that was fixed when training ended, as decisions use it: never below the noise floor's square.
@@ -114,10 +115,11 @@ impl<C: Real> Decision<C> {
         }
     }
 
-    /// Whether `v` is above zero and its square above `bar`.
+    /// Whether `v` is above zero and its square above `bar`, which is not below 0.
     #[inline(always)]
     pub fn significant(v: C, bar: C) -> bool {
-        (v > C::ZERO) & (v * v > bar)
+        // One comparison for both: the product is the square with the sign of `v`, rounded the same.
+        v * v.magnitude() > bar
     }
 
     /// The tests of SPEC 3 for one pixel.
@@ -131,7 +133,8 @@ impl<C: Real> Decision<C> {
             None => false,
         };
         Tests {
-            negative: (d < C::ZERO) & (d * d > thr2),
+            // Below zero with a square above `thr2`, again in one comparison: `d * |d| < -thr2`.
+            negative: Self::significant(C::ZERO - d, thr2),
             peak: Self::significant(max, thr2),
             sum: Self::significant(sum, self.area * thr2) | by_corner,
         }

@@ -23,6 +23,9 @@ pub trait Real:
     /// `1 / self`, one rounded division.
     fn recip(self) -> Self;
 
+    /// The value without its sign.
+    fn magnitude(self) -> Self;
+
     /// The larger of two values that are not NaN.
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
@@ -52,6 +55,10 @@ macro_rules! real {
             #[inline(always)]
             fn recip(self) -> Self {
                 1.0 / self
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.abs()
             }
             // One instruction on a GPU instead of two. It may give the other zero; no comparison sees that.
             #[cfg(target_arch = "nvptx64")]

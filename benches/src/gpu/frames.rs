@@ -21,7 +21,7 @@ pub struct Scene {
 impl Scene {
     /// About 2,200 clusters of 3x3 and 1,400 of 9x9 in a frame of 400 x 400, at 5 sigma.
     pub fn bright(shape: Shape, seed: u64) -> Scene {
-        Scene { shape, rate: 0.0155, charge_adu: 900.0, noise_adu: 20.0, seed }
+        Scene { shape, rate: 0.0139, charge_adu: 900.0, noise_adu: 20.0, seed }
     }
 
     /// `count` dark frames.

@@ -1,9 +1,10 @@
 //! The backend `cuda`.
 
 use scheidegg_finder::{Backend, Error, Finder, Params, Precision, Probe, Result, Shape, Update};
+use scheidegg_kernels::device::abi::COPY;
 
 use super::api::BACKEND;
-use super::code::{GATHER, ptx};
+use super::code::module_of;
 use super::ptx::check_ptx;
 use super::{CudaFinder, DeviceInfo, Options};
 
@@ -58,7 +59,7 @@ impl Backend for CudaBackend {
         let mut names = Vec::new();
         for ordinal in &self.options.devices {
             let info = DeviceInfo::of(*ordinal)?;
-            check_ptx(ptx(GATHER)?, &info)?;
+            check_ptx(module_of(COPY)?, &info)?;
             names.push(info.to_string());
         }
         Ok(Probe { device: names.join("; "), preference: Self::PREFERENCE })

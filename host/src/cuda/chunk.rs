@@ -39,12 +39,13 @@ pub(super) struct Records {
 
 impl Records {
     fn new(
-        context: &Arc<Context>,
+        stream: &Stream,
         plan: &Plan,
         launches: &Launches,
         cap_tile: u32,
         out_cap: u64,
     ) -> Result<Records> {
+        let context = stream.context();
         let sizes = sizes(plan, launches, cap_tile, out_cap)?;
         let out_bytes = sizes.out_bytes as usize;
         Ok(Records {
@@ -54,7 +55,13 @@ impl Records {
             order: DeviceMemory::new(context, sizes.order as usize * 4, "the order of clusters")?,
             out: match plan.output {
                 Output::Mapped => None,
-                Output::Copied => Some(DeviceMemory::new(context, out_bytes, "clusters")?),
+                Output::Copied => {
+                    let out = DeviceMemory::new(context, out_bytes, "clusters")?;
+                    // More than there is may be fetched; nothing is ever fetched that was not written.
+                    out.fill(stream, 0, out_bytes, 0)?;
+                    stream.synchronize()?;
+                    Some(out)
+                }
             },
             results: PinnedMemory::new(context, out_bytes, "the clusters of a chunk")?,
         })
@@ -116,24 +123,23 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub(super) fn new(
-        context: &Arc<Context>,
-        plan: &Plan,
-        launches: &Launches,
-        timing: bool,
-    ) -> Result<Chunk> {
+    pub(super) fn new(stream: &Stream, plan: &Plan, launches: &Launches, timing: bool) -> Result<Chunk> {
+        let context = stream.context();
         let s = sizes(plan, launches, plan.cap_tile, plan.out_cap)?;
         let device = |bytes: usize, what| DeviceMemory::new(context, bytes, what);
         let event = || Event::new(context, timing);
         let trace_bytes = plan.chunk * plan.pixels;
+        let summary = device(summary::bytes(plan.chunk), "a chunk's summary")?;
+        summary.fill(stream, 0, summary.len(), 0)?;
+        stream.synchronize()?;
         Ok(Chunk {
             frames: device(plan.frame_bytes(), "frames")?,
             bitmaps: device(s.bitmap_words as usize * 4, "stored pixels")?,
             counts: device(s.counts as usize * 4, "counts")?,
             ranks: device(s.bitmap_words as usize * 4, "ranks")?,
             infos: device(s.infos as usize * size_of::<FrameInfo>(), "counts of frames")?,
-            summary: device(summary::bytes(plan.chunk), "a chunk's summary")?,
-            records: Records::new(context, plan, launches, plan.cap_tile, plan.out_cap)?,
+            summary,
+            records: Records::new(stream, plan, launches, plan.cap_tile, plan.out_cap)?,
             trace: match plan.trace {
                 false => None,
                 true => Some((
@@ -398,13 +404,13 @@ impl Chunk {
     /// Makes more room for records. What was staged is kept when only the output grows.
     pub(super) fn grow(
         &mut self,
-        context: &Arc<Context>,
+        stream: &Stream,
         plan: &Plan,
         launches: &Launches,
         cap_tile: u32,
         out_cap: u64,
     ) -> Result<()> {
-        let mut new = Records::new(context, plan, launches, cap_tile, out_cap)?;
+        let mut new = Records::new(stream, plan, launches, cap_tile, out_cap)?;
         if cap_tile == self.records.cap_tile {
             std::mem::swap(&mut new.staging, &mut self.records.staging);
         }

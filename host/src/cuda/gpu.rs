@@ -17,7 +17,7 @@ use scheidegg_kernels::device::abi::{self, FrameArgs, Header};
 
 use super::api::BACKEND;
 use super::chunk::{Chunk, Content, summary};
-use super::code::{GATHER, ptx};
+use super::code::module_of;
 use super::driver::{Context, Event, Function, Geometry, Module, Stream};
 use super::memory::DeviceMemory;
 use super::plan::{Launches, Plan, Share, Words};
@@ -134,8 +134,8 @@ impl Gpu {
         let context = Context::open(ordinal)?;
         let (free, _) = context.memory()?;
         let (plan, launches) = Plan::new(shape, params, options, share, context.info().sms, free as u64)?;
-        let module = Module::load(&context, ptx(plan.entry)?)?;
-        let gather = Module::load(&context, ptx(GATHER)?)?;
+        let module = Module::load(&context, module_of(plan.entry)?)?;
+        let gather = Module::load(&context, module_of(abi::COPY)?)?;
         let shared = launches.tiling.shared_bytes as usize;
         let scan = abi::SCAN_SHARED_BYTES as usize;
         let kernels = Kernels {
@@ -205,7 +205,7 @@ impl Gpu {
                 mask: new(self.launches.job.mask_words() as usize * 4, "a mask")?,
                 one,
                 chunks: (0..p.slots)
-                    .map(|_| Chunk::new(&self.context, p, &self.launches, self.timing))
+                    .map(|_| Chunk::new(&self.upload, p, &self.launches, self.timing))
                     .collect::<Result<_>>()?,
             });
         }
@@ -327,7 +327,7 @@ impl Gpu {
         assert!(n > 0 && n <= plan.chunk, "{n} frames in a chunk of {}", plan.chunk);
         if chunk.records.cap_tile < self.room.0 || chunk.records.out_cap < self.room.1 {
             let cap_tile = chunk.records.cap_tile.max(self.room.0);
-            chunk.grow(context, plan, launches, cap_tile, chunk.records.out_cap.max(self.room.1))?;
+            chunk.grow(&self.upload, plan, launches, cap_tile, chunk.records.out_cap.max(self.room.1))?;
         }
         chunk.content.frames = n;
         chunk.content.lane0 = lane0;
@@ -533,7 +533,7 @@ impl Gpu {
     /// Does the chunk of a slot again with room enough, from the pedestal that it started from.
     pub(super) fn redo(&mut self, slot: usize, short: Shortfall) -> Result<()> {
         self.context.bind()?;
-        let (plan, launches, context) = (&self.plan, &self.launches, &self.context);
+        let (plan, launches) = (&self.plan, &self.launches);
         let memory = self.memory.as_mut().expect("a chunk was started, so memory is there");
         let chunk = &mut memory.chunks[slot];
         let (header, _) = chunk.header();
@@ -546,7 +546,7 @@ impl Gpu {
         };
         let out_cap =
             if header.total > chunk.records.out_cap { ample(header.total) } else { chunk.records.out_cap };
-        if let Err(e) = chunk.grow(context, plan, launches, cap_tile, out_cap) {
+        if let Err(e) = chunk.grow(&self.upload, plan, launches, cap_tile, out_cap) {
             tracing::warn!("no room for {} clusters in {} frames: {e}", header.total, chunk.content.frames);
             return Err(Error::Overflow {
                 frame: short.frame as u64,

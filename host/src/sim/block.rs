@@ -137,9 +137,9 @@ impl<'a> Block for SimBlock<'a> {
         word.set(word.get() | v);
     }
 
-    unsafe fn load_u16_if(self, wanted: bool, p: *const u16) -> u16 {
-        // SAFETY: the caller's promise: valid when wanted.
-        if wanted { unsafe { p.read() } } else { 0 }
+    unsafe fn load_u16_if<const BIT: u32>(self, wanted: u32, p: *const u16) -> u16 {
+        // SAFETY: the caller's promise: valid when the bit is set.
+        if wanted >> BIT & 1 != 0 { unsafe { p.read() } } else { 0 }
     }
     unsafe fn load_u16(self, p: *const u16) -> u16 {
         // SAFETY: the caller's promise.

@@ -120,17 +120,23 @@ impl Block for Gpu {
     #[inline(always)]
     fn set_shared_u16(self, at: u32, v: u16) {
         // SAFETY: writes shared memory of the block; the hardware faults outside of it.
-        unsafe { asm!("st.shared.b16 [{a}], {v};", v = in(reg16) v, a = in(reg32) address(at), options(nostack)) }
+        unsafe {
+            asm!("st.shared.b16 [{a}], {v};", v = in(reg16) v, a = in(reg32) address(at), options(nostack))
+        }
     }
     #[inline(always)]
     fn set_shared_u32(self, at: u32, v: u32) {
         // SAFETY: as above.
-        unsafe { asm!("st.shared.b32 [{a}], {v};", v = in(reg32) v, a = in(reg32) address(at), options(nostack)) }
+        unsafe {
+            asm!("st.shared.b32 [{a}], {v};", v = in(reg32) v, a = in(reg32) address(at), options(nostack))
+        }
     }
     #[inline(always)]
     fn set_shared_f32(self, at: u32, v: f32) {
         // SAFETY: as above.
-        unsafe { asm!("st.shared.f32 [{a}], {v};", v = in(reg32) v, a = in(reg32) address(at), options(nostack)) }
+        unsafe {
+            asm!("st.shared.f32 [{a}], {v};", v = in(reg32) v, a = in(reg32) address(at), options(nostack))
+        }
     }
     #[inline(always)]
     fn shared_add(self, at: u32, v: u32) -> u32 {
@@ -145,16 +151,19 @@ impl Block for Gpu {
     #[inline(always)]
     fn shared_or(self, at: u32, v: u32) {
         // SAFETY: as above.
-        unsafe { asm!("red.shared.or.b32 [{a}], {v};", v = in(reg32) v, a = in(reg32) address(at), options(nostack)) }
+        unsafe {
+            asm!("red.shared.or.b32 [{a}], {v};", v = in(reg32) v, a = in(reg32) address(at), options(nostack))
+        }
     }
 
     #[inline(always)]
-    unsafe fn load_u16_if(self, wanted: bool, p: *const u16) -> u16 {
+    unsafe fn load_u16_if<const BIT: u32>(self, wanted: u32, p: *const u16) -> u16 {
         let v: u16;
-        // SAFETY: the caller's promise: a valid read when `wanted`; otherwise nothing is read.
+        // SAFETY: the caller's promise: a valid read when the bit is set; otherwise nothing is read.
         unsafe {
-            asm!("{{ .reg .pred q; setp.ne.u32 q, {w}, 0; mov.b16 {v}, 0; @q ld.global.nc.u16 {v}, [{p}]; }}",
-                v = out(reg16) v, w = in(reg32) wanted as u32, p = in(reg64) p,
+            asm!("{{ .reg .pred q; .reg .b32 t; and.b32 t, {w}, {bit}; setp.ne.u32 q, t, 0; mov.b16 {v}, 0; \
+                  @q ld.global.nc.u16 {v}, [{p}]; }}",
+                v = out(reg16) v, w = in(reg32) wanted, bit = const 1u32 << BIT, p = in(reg64) p,
                 options(pure, readonly, nostack, preserves_flags));
         }
         v
@@ -187,6 +196,8 @@ impl Block for Gpu {
 fn address(at: u32) -> u32 {
     let base: u32;
     // SAFETY: takes an address.
-    unsafe { asm!("mov.u32 {b}, SHARED;", b = out(reg32) base, options(pure, nomem, nostack, preserves_flags)) }
+    unsafe {
+        asm!("mov.u32 {b}, SHARED;", b = out(reg32) base, options(pure, nomem, nostack, preserves_flags))
+    }
     base + at
 }

@@ -56,11 +56,11 @@ pub trait Block: Copy {
         self.set_shared_u32(at, v.to_bits());
     }
 
-    /// Reads memory that nobody writes during the launch when `wanted`, else gives 0.
+    /// Reads memory that nobody writes during the launch when bit `BIT` of `wanted` is set, else gives 0.
     ///
     /// # Safety
-    /// When `wanted`, `p` is valid for a read.
-    unsafe fn load_u16_if(self, wanted: bool, p: *const u16) -> u16;
+    /// When the bit is set, `p` is valid for a read.
+    unsafe fn load_u16_if<const BIT: u32>(self, wanted: u32, p: *const u16) -> u16;
     /// Reads global memory.
     ///
     /// # Safety
@@ -113,12 +113,12 @@ pub trait Stored: Real {
     /// A pixel's raw value and offset from one phase to the next.
     type Kept: Copy;
 
-    /// What to keep of a pixel.
-    fn keep(x: u16, x0: u16) -> Self::Kept;
+    /// What to keep of a pixel with this offset and a raw value of 0.
+    fn offset(x0: u16) -> Self::Kept;
+    /// The same pixel with another raw value.
+    fn with(kept: Self::Kept, x: u16) -> Self::Kept;
     /// `x - x0`, exactly.
     fn y(kept: Self::Kept) -> Self;
-    /// The offset.
-    fn x0(kept: Self::Kept) -> u16;
     /// See [`Block::opaque`].
     fn opaque<B: Block>(b: B, kept: Self::Kept) -> Self::Kept;
 
@@ -134,26 +134,31 @@ pub trait Stored: Real {
     unsafe fn store<B: Block>(b: B, p: *mut Self, v: Self);
 }
 
+/// 2^23 + v: a float whose last bits are those of `v`. The difference of two is exact, and cheaper on a GPU than to
+/// convert an integer.
+#[inline(always)]
+fn lifted(v: u16) -> f32 {
+    f32::from_bits(0x4b00_0000 | v as u32)
+}
+
 impl Stored for f32 {
-    /// The difference and the offset.
-    type Kept = (f32, u16);
+    /// The difference, and 2^23 + offset.
+    type Kept = (f32, f32);
 
     #[inline(always)]
-    fn keep(x: u16, x0: u16) -> (f32, u16) {
-        // 2^23 + x and 2^23 + x0 are floats whose last bits are x and x0; their difference is exact.
-        let float = |v: u16| f32::from_bits(0x4b00_0000 | v as u32);
-        (float(x) - float(x0), x0)
+    fn offset(x0: u16) -> (f32, f32) {
+        Self::with((0.0, lifted(x0)), 0)
     }
     #[inline(always)]
-    fn y(kept: (f32, u16)) -> f32 {
+    fn with(kept: (f32, f32), x: u16) -> (f32, f32) {
+        (lifted(x) - kept.1, kept.1)
+    }
+    #[inline(always)]
+    fn y(kept: (f32, f32)) -> f32 {
         kept.0
     }
     #[inline(always)]
-    fn x0(kept: (f32, u16)) -> u16 {
-        kept.1
-    }
-    #[inline(always)]
-    fn opaque<B: Block>(_: B, kept: (f32, u16)) -> (f32, u16) {
+    fn opaque<B: Block>(_: B, kept: (f32, f32)) -> (f32, f32) {
         kept
     }
     #[inline(always)]
@@ -173,18 +178,18 @@ impl Stored for f64 {
     type Kept = u32;
 
     #[inline(always)]
-    fn keep(x: u16, x0: u16) -> u32 {
-        x as u32 | (x0 as u32) << 16
+    fn offset(x0: u16) -> u32 {
+        (x0 as u32) << 16
+    }
+    #[inline(always)]
+    fn with(kept: u32, x: u16) -> u32 {
+        kept & 0xffff_0000 | x as u32
     }
     #[inline(always)]
     fn y(kept: u32) -> f64 {
-        // As for f32, from 2^52: subtracting is faster on a GPU than converting an integer.
+        // As `lifted`, from 2^52.
         let float = |v: u32| f64::from_bits(0x4330_0000_0000_0000 | v as u64);
         float(kept & 0xffff) - float(kept >> 16)
-    }
-    #[inline(always)]
-    fn x0(kept: u32) -> u16 {
-        (kept >> 16) as u16
     }
     #[inline(always)]
     fn opaque<B: Block>(b: B, kept: u32) -> u32 {

@@ -110,7 +110,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
             let i = s.pixel.wrapping_add((J as u32).wrapping_mul(self.a.job.cols));
             let p = self.a.raw.wrapping_add((at + i as u64) as usize);
             // SAFETY: a live pixel is inside the frame, and the frame inside the chunk.
-            raw[J] = unsafe { self.b.load_u16_if(live >> J & 1 != 0, p) };
+            raw[J] = unsafe { self.b.load_u16_if::<{ J as u32 }>(live, p) };
         });
         raw
     }
@@ -129,13 +129,18 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let pitch = self.a.tiling.load_w * 4;
         s.live = live;
         each_pixel!(J {
-            s.x[J] = P::keep(raw[J], P::x0(s.x[J]));
+            s.x[J] = P::with(s.x[J], raw[J]);
             let d: f32 = physics::corrected(P::y(s.x[J]), s.sum[J], self.a.inv_n);
-            // A pixel that takes no part adds nothing to a sum. As a maximum 0 is as good as nothing: it can only
-            // stand for the largest value of a window that has none above 0, and then no test is passed.
-            let d = if live >> J & 1 != 0 { d } else { 0.0 };
             self.b.set_shared_f32(at + J as u32 * pitch, d);
         });
+        // A pixel that takes no part adds nothing to a sum, so its value is 0; outside the frame and masked for the run
+        // it is 0 by itself, because nothing was loaded. As a maximum 0 is as good as nothing: it can only stand for
+        // the largest value of a window that has none above 0, and then no test is passed.
+        let mut lost = s.part & !live;
+        while lost != 0 {
+            self.b.set_shared_f32(at + lost.trailing_zeros() * pitch, 0.0);
+            lost &= lost - 1;
+        }
     }
 
     /// The strip before the first frame.
@@ -145,7 +150,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let mut s = Strip {
             sum: [P::ZERO; K],
             sum2: [P::ZERO; K],
-            x: [P::keep(0, 0); K],
+            x: [P::offset(0); K],
             col: modulo(thread, a.tiling.load_w),
             row: over(thread, a.tiling.load_w) * STRIP,
             pixel: 0,
@@ -165,6 +170,10 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
             s.mine |= ((inside && mine) as u32) << j;
             j += 1;
         }
+        if !a.mask.is_null() {
+            // SAFETY: the mask is a set of pixels of a frame; pixels in `part` are inside it.
+            s.part = unsafe { self.without(a.mask, s.part, s.pixel) };
+        }
         each_pixel!(J {
             if s.part >> J & 1 != 0 {
                 let i = s.pixel.wrapping_add((J as u32).wrapping_mul(a.job.cols)) as usize;
@@ -173,14 +182,10 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
                 unsafe {
                     s.sum[J] = P::load(b, a.sum_in.add(at));
                     s.sum2[J] = P::load(b, a.sum2_in.add(at));
-                    s.x[J] = P::keep(0, b.load_u16(a.x0.add(i)));
+                    s.x[J] = P::offset(b.load_u16(a.x0.add(i)));
                 }
             }
         });
-        if !a.mask.is_null() {
-            // SAFETY: the mask is a set of pixels of a frame; pixels in `part` are inside it.
-            s.part = unsafe { self.without(a.mask, s.part, s.pixel) };
-        }
         s
     }
 
@@ -308,10 +313,16 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
             if s.mine >> J & 1 != 0 {
                 let i = s.pixel.wrapping_add((J as u32).wrapping_mul(self.a.job.cols)) as usize;
                 let at = self.lane as usize + i;
+                let (mut sum, mut sum2) = (s.sum[J], s.sum2[J]);
                 // SAFETY: the pixel is inside the frame; the planes have it for every lane.
                 unsafe {
-                    P::store(self.b, self.a.sum_out.add(at), s.sum[J]);
-                    P::store(self.b, self.a.sum2_out.add(at), s.sum2[J]);
+                    if s.part >> J & 1 == 0 {
+                        // Masked for the run: it was not loaded and keeps what it had.
+                        sum = P::load(self.b, self.a.sum_in.add(at));
+                        sum2 = P::load(self.b, self.a.sum2_in.add(at));
+                    }
+                    P::store(self.b, self.a.sum_out.add(at), sum);
+                    P::store(self.b, self.a.sum2_out.add(at), sum2);
                 }
             }
         });
@@ -347,7 +358,7 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
     let mut team = b.team(Strip {
         sum: [P::ZERO; K],
         sum2: [P::ZERO; K],
-        x: [P::keep(0, 0); K],
+        x: [P::offset(0); K],
         col: 0,
         row: 0,
         pixel: 0,

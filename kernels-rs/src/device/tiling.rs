@@ -150,29 +150,26 @@ impl Tiling {
         best
     }
 
-    /// Estimated cycles of a launch. The constants are explained in `docs/gpu-kernels.md`.
+    /// Estimated cycles of a launch on a GPU with `sms` multiprocessors, without the 1800 or so from one launch to the
+    /// next. Where the numbers come from: `docs/gpu-kernels.md`.
     pub const fn cost(&self, window: Window, sms: u32, lanes: u32) -> u64 {
         let blocks = self.tiles() as u64 * lanes as u64;
         let per_sm = blocks.div_ceil(sms as u64);
         let warps = self.threads().div_ceil(32) as u64;
-        // What a multiprocessor holds at once, by threads, registers (96 a thread) and shared memory.
+        // What a multiprocessor holds at once, by threads, registers (128 a thread) and shared memory.
         let by_threads = 2048 / (warps * 32);
-        let by_registers = 65536 / (warps * 32 * 96);
-        let by_shared = (160 * 1024) / (self.shared_bytes as u64 + 1024);
-        let mut resident = if by_threads < by_registers { by_threads } else { by_registers };
-        if by_shared < resident {
-            resident = by_shared;
-        }
-        if resident == 0 {
-            resident = 1;
-        }
-        let rounds = per_sm.div_ceil(resident);
-        // Issue slots of a strip and frame: per pixel the conversion, decision and update, per window row the row sum
-        // and maximum (a shared load counts four), per window row and pixel the column.
+        let by_registers = 65536 / (warps * 32 * 128);
+        let by_shared = (228 * 1024) / (self.shared_bytes as u64 + 1024);
+        let resident = least(least(by_threads, by_registers), least(by_shared, per_sm));
+        let resident = if resident == 0 { 1 } else { resident };
+        // Instructions of a warp and frame: loads, decisions, updates; a shared load, a sum and a maximum for every
+        // pixel of the strip's window rows; a sum and a maximum for every window row of every pixel.
         let rows = (STRIP + window.h - 1) as u64;
-        let strip = STRIP as u64 * 45 + rows * window.w as u64 * 6 + STRIP as u64 * window.h as u64 * 2;
-        let issue = per_sm * warps * strip * self.frames as u64 / 4;
-        issue + rounds * (2500 + 500 * self.frames as u64) + per_sm * warps * 60
+        let strip = 500 + rows * window.w as u64 * 3 + (STRIP * window.h * 2) as u64;
+        // Each of the four schedulers issues one a cycle, a single warp about every other cycle.
+        let each = (resident * warps).div_ceil(4);
+        let frame = strip * (if each < 2 { 2 } else { each }) + 200;
+        per_sm.div_ceil(resident) * (1500 + 100 * resident * warps + frame * self.frames as u64)
     }
 
     /// Tiles of a frame: blocks of a launch for one lane.
@@ -239,8 +236,7 @@ pub const fn suggested_frames(rows: u32, cols: u32, window: Window, sms: u32, la
     let mut n = 1;
     while n <= most && n <= 32 {
         if let Some(t) = Tiling::new(rows, cols, window, n, sms, lanes) {
-            // About 1.5 us from one launch to the next.
-            let cost = (t.cost(window, sms, lanes) + 2600) * 1000 / n as u64;
+            let cost = (t.cost(window, sms, lanes) + 1800) * 1000 / n as u64;
             if cost < best_cost {
                 best_cost = cost;
                 best = n;
@@ -249,6 +245,10 @@ pub const fn suggested_frames(rows: u32, cols: u32, window: Window, sms: u32, la
         n += 1;
     }
     best
+}
+
+const fn least(a: u64, b: u64) -> u64 {
+    if a < b { a } else { b }
 }
 
 /// `a / b`; 0 for `b = 0`, which would be a panic and code for it.
@@ -261,4 +261,71 @@ pub(super) fn over(a: u32, b: u32) -> u32 {
 #[inline(always)]
 pub(super) fn modulo(a: u32, b: u32) -> u32 {
     a.checked_rem(b).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    fn windows() -> impl Iterator<Item = Window> {
+        (2..=15).flat_map(|h| [2, 3, 9, 15].map(|w| Window { w, h }))
+    }
+
+    #[test]
+    fn a_frame_a_launch_always_fits_and_tiles_cover_the_frame() {
+        for (rows, cols) in [(1, 1), (3, 400), (401, 399), (400, 400), (512, 1024), (1, 65536), (65536, 1)] {
+            for window in windows() {
+                for frames in [1, 2, 8] {
+                    let Some(t) = Tiling::new(rows, cols, window, frames, 132, 1) else {
+                        assert!(frames > 1, "{rows} x {cols}, {window:?}");
+                        continue;
+                    };
+                    assert!(t.tiles_x * t.tile_w >= cols && (t.tiles_x - 1) * t.tile_w < cols, "{t:?}");
+                    assert!(t.tiles_y * t.tile_h >= rows && (t.tiles_y - 1) * t.tile_h < rows, "{t:?}");
+                    assert!(t.threads() <= MAX_THREADS && t.shared_bytes <= Tiling::MAX_SHARED, "{t:?}");
+                    assert!(t.strips * STRIP >= t.tile_h + frames * (window.h - 1), "{t:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let w = Window { w: 9, h: 9 };
+        assert!(Tiling::exact(400, 400, w, 0, 32, 32).is_none());
+        assert!(Tiling::exact(400, 400, w, 1, 0, 32).is_none());
+        assert!(Tiling::exact(400, 400, w, 1, 512, 32).is_none());
+        assert!(Tiling::new(400, 400, w, 32, 132, 1).is_none());
+    }
+
+    /// Prints the table of `docs/gpu-kernels.md`.
+    #[test]
+    fn the_predicted_times() {
+        for side in [3, 5, 7, 9] {
+            let w = Window { w: side, h: side };
+            let row: Vec<_> = [1, 2, 3, 4, 6, 8, 12, 16]
+                .into_iter()
+                .filter_map(|n| {
+                    let t = Tiling::new(400, 400, w, n, 132, 1)?;
+                    let us = (t.cost(w, 132, 1) + 1800) as f64 / f64::from(n) / 1755.0;
+                    Some(std::format!(
+                        "{n}: {us:.2} ({}x{} tiles of {}x{}, {} threads)",
+                        t.tiles_y,
+                        t.tiles_x,
+                        t.tile_h,
+                        t.tile_w,
+                        t.threads()
+                    ))
+                })
+                .collect();
+            std::println!(
+                "{side}x{side}, best {}: {}",
+                suggested_frames(400, 400, w, 132, 1, 32),
+                row.join(", ")
+            );
+            assert!(!row.is_empty());
+        }
+    }
 }
