@@ -1,2 +1,39 @@
-//! Empty yet.
-fn main() {}
+//! The program `scheidegg`: photons from frames, on the command line.
+
+mod args;
+mod backends;
+mod bench;
+mod compare;
+mod demo;
+mod failure;
+mod find;
+mod info;
+mod input;
+mod plot;
+mod progress;
+mod report;
+mod simulate;
+mod stop;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Find(args) => find::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Backends(args) => backends::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

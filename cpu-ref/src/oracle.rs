@@ -343,6 +343,16 @@ mod tests {
         assert_eq!(nearest_f16(0.0).to_bits(), 0);
         assert_eq!(nearest_f16(-0.0).to_bits(), 0x8000);
         assert_eq!(nearest_f16(1e-9).to_bits(), 0);
+        // The vocabulary's fast way says the same, near halves above all.
+        for bits in 0..0x7c00u16 {
+            let (low, high) = (f16::from_bits(bits), f16::from_bits(bits + 1));
+            let half = (f64::from(low) + if bits == 0x7bff { 65536.0 } else { f64::from(high) }) / 2.0;
+            for d in [half, half * (1.0 - 1e-12), half * (1.0 + 1e-12), half.next_up(), half.next_down()] {
+                for d in [d, -d] {
+                    assert_eq!(nearest_f16(d).to_bits(), scheidegg_finder::to_f16(d).to_bits(), "{d:e}");
+                }
+            }
+        }
         for bits in (0..0x7c00u16).step_by(7) {
             assert_eq!(nearest_f16(f64::from(f16::from_bits(bits))).to_bits(), bits);
         }

@@ -175,10 +175,11 @@ pub trait Finder: Send {
     /// before the one before it is collected.
     ///
     /// # Errors
-    /// What [`Finder::submit`], [`Finder::collect`] or `each` say first. Batches before it have been handed out.
+    /// What [`Finder::submit`], [`Finder::collect`] or `each` say for the earliest batch. Every batch before that one
+    /// has been handed out, none after it is.
     fn find(&mut self, frames: Frames<'_>, each: &mut dyn FnMut(Clusters<'_>) -> Result<()>) -> Result<()> {
         let mut flight = VecDeque::new();
-        let mut outcome = Ok(());
+        let (mut outcome, mut refused) = (Ok(()), None);
         let size = self.batch_frames().clamp(1, self.max_batch_frames());
         for batch in frames.batches(size) {
             if flight.len() == self.slots().max(1)
@@ -186,26 +187,26 @@ pub trait Finder: Send {
             {
                 outcome = self.collect(ticket).and_then(&mut *each);
             }
-            match outcome.and_then(|()| self.submit(batch)) {
-                Ok(ticket) => {
-                    flight.push_back(ticket);
-                    outcome = Ok(());
-                }
+            if outcome.is_err() {
+                break;
+            }
+            match self.submit(batch) {
+                Ok(ticket) => flight.push_back(ticket),
                 Err(e) => {
-                    outcome = Err(e);
+                    refused = Some(e);
                     break;
                 }
             }
         }
-        // Whatever is in flight is waited for, so that the finder can be used again; after an error nothing more
-        // is handed out.
+        // Whatever is in flight is waited for, so that the finder can be used again. Batches before one that was
+        // refused are handed out; after an error of theirs nothing more is.
         for ticket in flight {
             let done = self.collect(ticket);
             if outcome.is_ok() {
                 outcome = done.and_then(&mut *each);
             }
         }
-        outcome
+        outcome.and(refused.map_or(Ok(()), Err))
     }
 }
 

@@ -76,6 +76,11 @@ impl FrameBuf {
         self.len() == self.capacity()
     }
 
+    /// The numbers of the frames in the buffer, to be changed by a source that renumbers.
+    pub fn numbers_mut(&mut self) -> &mut [u64] {
+        &mut self.numbers
+    }
+
     /// Empties the buffer.
     pub fn clear(&mut self) {
         self.numbers.clear();

@@ -117,54 +117,67 @@ impl Cluster<'_> {
 
     /// The charge of the whole window, in ADU.
     pub fn sum(&self) -> f64 {
-        (0..self.values.len()).map(|i| self.values.get(i)).sum()
+        fn sum<T: Copy + Into<f64>>(values: &[T]) -> f64 {
+            values.iter().map(|v| (*v).into()).sum()
+        }
+        match self.values {
+            Values::I32(v) => sum(v),
+            Values::I16(v) => sum(v),
+            Values::F16(v) => sum(v),
+            Values::F32(v) => sum(v),
+        }
     }
 
     /// The largest charge of the 2x2 squares that hold the centre, in ADU, and which it is; the first of equal
     /// ones in the order of [`Corner`]. Squares that the window does not hold (even sizes, 2 wide) are left out.
     pub fn max_sum_2x2(&self) -> (f64, Corner) {
-        let ClusterSize { w, h } = self.size;
-        let (r, c) = (self.size.up(), self.size.left());
-        let square = |top: usize, left: usize| {
-            let at = |r: usize, c: usize| self.values.get(r * w + c);
-            at(top, left) + at(top, left + 1) + at(top + 1, left) + at(top + 1, left + 1)
-        };
-        let mut best = (square(r - 1, c - 1), Corner::TopLeft);
-        for (down, right, corner) in
-            [(0, 1, Corner::TopRight), (1, 0, Corner::BottomLeft), (1, 1, Corner::BottomRight)]
-        {
-            if r + down < h && c + right < w {
-                let s = square(r + down - 1, c + right - 1);
-                if s > best.0 {
-                    best = (s, corner);
-                }
-            }
-        }
-        best
+        let (square, corner) = self.max_2x2();
+        (sum_2x2(square), corner)
     }
 
     /// How the charge of the largest 2x2 is shared between its columns and rows, or nothing when that charge is
     /// not above 0.
     pub fn eta2(&self) -> Option<Eta> {
-        let (sum, corner) = self.max_sum_2x2();
-        if sum <= 0.0 {
-            return None;
-        }
-        let (down, right) = match corner {
-            Corner::TopLeft => (0, 0),
-            Corner::TopRight => (0, 1),
-            Corner::BottomLeft => (1, 0),
-            Corner::BottomRight => (1, 1),
-        };
-        let (r, c) = (self.size.up() + down - 1, self.size.left() + right - 1);
-        let at = |r: usize, c: usize| self.values.get(r * self.size.w + c);
-        Some(Eta {
-            x: (at(r, c + 1) + at(r + 1, c + 1)) / sum,
-            y: (at(r + 1, c) + at(r + 1, c + 1)) / sum,
-            sum,
-            corner,
-        })
+        let (square, corner) = self.max_2x2();
+        let sum = sum_2x2(square);
+        let [_, right, lower, both] = square;
+        (sum > 0.0).then(|| Eta { x: (right + both) / sum, y: (lower + both) / sum, sum, corner })
     }
+
+    /// The values of the largest 2x2, row by row.
+    fn max_2x2(&self) -> ([f64; 4], Corner) {
+        match self.values {
+            Values::I32(v) => max_2x2(v, self.size),
+            Values::I16(v) => max_2x2(v, self.size),
+            Values::F16(v) => max_2x2(v, self.size),
+            Values::F32(v) => max_2x2(v, self.size),
+        }
+    }
+}
+
+fn sum_2x2([a, b, c, d]: [f64; 4]) -> f64 {
+    a + b + c + d
+}
+
+fn max_2x2<T: Copy + Into<f64>>(values: &[T], size: ClusterSize) -> ([f64; 4], Corner) {
+    let ClusterSize { w, h } = size;
+    let (r, c) = (size.up(), size.left());
+    let square = |top: usize, left: usize| -> [f64; 4] {
+        let i = top * w + left;
+        [values[i].into(), values[i + 1].into(), values[i + w].into(), values[i + w + 1].into()]
+    };
+    let mut best = (square(r - 1, c - 1), Corner::TopLeft);
+    for (down, right, corner) in
+        [(0, 1, Corner::TopRight), (1, 0, Corner::BottomLeft), (1, 1, Corner::BottomRight)]
+    {
+        if r + down < h && c + right < w {
+            let s = square(r + down - 1, c + right - 1);
+            if sum_2x2(s) > sum_2x2(best.0) {
+                best = (s, corner);
+            }
+        }
+    }
+    best
 }
 
 /// The clusters of a batch of frames, borrowed: nothing is copied, whoever found them.

@@ -19,6 +19,7 @@ mod frames;
 mod mask;
 mod params;
 mod pedestal;
+mod rounding;
 mod sync;
 mod training;
 
@@ -30,6 +31,7 @@ pub use frames::{Frames, LostPixels, Numbers, Shape};
 pub use mask::PixelMask;
 pub use params::{ClusterSize, Noise, Params, Payload, Precision, Ties, Update};
 pub use pedestal::{Pedestal, Plane, Trainer};
+pub use rounding::to_f16;
 pub use scheidegg_kernels::physics::Branch;
 pub use sync::{Engine, SyncFinder};
 pub use training::Training;

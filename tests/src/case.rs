@@ -21,6 +21,8 @@ pub enum Step {
     Refresh,
     /// Start anew from the pedestal of lane 0.
     Restart,
+    /// Start from this pedestal.
+    Set(Box<Pedestal>),
 }
 
 /// A run: frames, parameters, and what is done in which order.
@@ -156,6 +158,7 @@ pub fn run_on(finder: &mut dyn Finder, case: &Case, mut poison: bool) -> Result<
                 find(finder, frames, sizes, &mut out)?;
             }
             Step::Refresh => finder.refresh_noise()?,
+            Step::Set(pedestal) => finder.set_pedestal(pedestal)?,
             Step::Restart => {
                 let pedestal = finder.pedestal(0)?;
                 finder.set_pedestal(&pedestal)?;

@@ -2,6 +2,17 @@
 //!
 //! A stranger's backend runs it on itself: [`suite::run`] compares it with the oracle and with the golden data,
 //! to the bit, and returns a [`suite::Report`].
+//!
+//! ```no_run
+//! use scheidegg_conformance::suite::{self, Options};
+//! # use scheidegg_cpu::OracleBackend as MyBackend;
+//!
+//! let report = suite::run(&MyBackend::default(), &Options::default());
+//! report.assert();
+//! ```
+//!
+//! Environment of [`suite::Options::default`]: `SCHEIDEGG_SEED` for other synthetic data, `SCHEIDEGG_ONLY` for the
+//! checks whose name holds a text, `SCHEIDEGG_REQUIRE=name,name` for backends whose absence is a failure and no skip.
 #![deny(missing_docs, unsafe_code)]
 
 pub mod case;

@@ -16,7 +16,7 @@ macro_rules! conforms {
     };
 }
 
-// Every backend of the registry has its line here.
+// Every backend of the registry has its line here: a name for the test, and how the backend is made.
 conforms! {
     oracle: OracleBackend::new();
     oracle_with_2_threads: OracleBackend::with_threads(2);

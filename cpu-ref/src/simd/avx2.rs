@@ -58,6 +58,15 @@ impl Vector for F32x8 {
         unsafe { F32x8(_mm256_max_ps(other.0, self.0)) }
     }
     #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: see above. Values that are not negative are ordered as their bits are as integers, and negative
+        // ones come below them; integer units are free while the others multiply and compare.
+        unsafe {
+            let (a, b) = (_mm256_castps_si256(self.0), _mm256_castps_si256(other.0));
+            F32x8(_mm256_castsi256_ps(_mm256_max_epi32(a, b)))
+        }
+    }
+    #[inline(always)]
     unsafe fn smaller(self, other: Self) -> Self {
         // SAFETY: see above. The instruction is `first < second ? first : second`.
         unsafe { F32x8(_mm256_min_ps(other.0, self.0)) }
@@ -122,9 +131,25 @@ impl Vector for F32x8 {
         }
     }
     #[inline(always)]
+    unsafe fn round4(from: *const f32, to: *mut i32) {
+        // SAFETY: as `store_rounded`, with 4 values.
+        unsafe {
+            let d = _mm_loadu_ps(from);
+            let whole = _mm_cvttps_epi32(d);
+            let rest = _mm_sub_ps(d, _mm_cvtepi32_ps(whole));
+            let away = _mm_cvttps_epi32(_mm_add_ps(rest, rest));
+            _mm_storeu_si128(to.cast(), _mm_add_epi32(whole, away));
+        }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const f32, to: *mut i32) {
+        // SAFETY: as `store_rounded`.
+        unsafe { Self::load(from).store_rounded(to) }
+    }
+    #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 
@@ -233,9 +258,22 @@ impl Vector for F64x4 {
         }
     }
     #[inline(always)]
+    unsafe fn round4(from: *const f64, to: *mut i32) {
+        // SAFETY: as `store_rounded`.
+        unsafe { Self::load(from).store_rounded(to) }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const f64, to: *mut i32) {
+        // SAFETY: as `round4`, twice.
+        unsafe {
+            Self::round4(from, to);
+            Self::round4(from.add(4), to.add(4));
+        }
+    }
+    #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 

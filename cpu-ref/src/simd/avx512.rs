@@ -58,6 +58,15 @@ impl Vector for F32x16 {
         unsafe { F32x16(_mm512_max_ps(other.0, self.0)) }
     }
     #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: see above. Values that are not negative are ordered as their bits are as integers, and negative
+        // ones come below them; integer units are free while the others multiply and compare.
+        unsafe {
+            let (a, b) = (_mm512_castps_si512(self.0), _mm512_castps_si512(other.0));
+            F32x16(_mm512_castsi512_ps(_mm512_max_epi32(a, b)))
+        }
+    }
+    #[inline(always)]
     unsafe fn smaller(self, other: Self) -> Self {
         // SAFETY: see above. The instruction is `first < second ? first : second`.
         unsafe { F32x16(_mm512_min_ps(other.0, self.0)) }
@@ -114,9 +123,31 @@ impl Vector for F32x16 {
         }
     }
     #[inline(always)]
+    unsafe fn round4(from: *const f32, to: *mut i32) {
+        // SAFETY: as `store_rounded`, with 4 values.
+        unsafe {
+            let d = _mm_loadu_ps(from);
+            let whole = _mm_cvttps_epi32(d);
+            let rest = _mm_sub_ps(d, _mm_cvtepi32_ps(whole));
+            let away = _mm_cvttps_epi32(_mm_add_ps(rest, rest));
+            _mm_storeu_si128(to.cast(), _mm_add_epi32(whole, away));
+        }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const f32, to: *mut i32) {
+        // SAFETY: as `store_rounded`, with 8 values.
+        unsafe {
+            let d = _mm256_loadu_ps(from);
+            let whole = _mm256_cvttps_epi32(d);
+            let rest = _mm256_sub_ps(d, _mm256_cvtepi32_ps(whole));
+            let away = _mm256_cvttps_epi32(_mm256_add_ps(rest, rest));
+            _mm256_storeu_si256(to.cast(), _mm256_add_epi32(whole, away));
+        }
+    }
+    #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 
@@ -160,6 +191,14 @@ impl Vector for F64x8 {
     unsafe fn larger(self, other: Self) -> Self {
         // SAFETY: see above. The instruction is `first > second ? first : second`.
         unsafe { F64x8(_mm512_max_pd(other.0, self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: see above, and `peak` of `F32x16`.
+        unsafe {
+            let (a, b) = (_mm512_castpd_si512(self.0), _mm512_castpd_si512(other.0));
+            F64x8(_mm512_castsi512_pd(_mm512_max_epi64(a, b)))
+        }
     }
     #[inline(always)]
     unsafe fn smaller(self, other: Self) -> Self {
@@ -217,9 +256,25 @@ impl Vector for F64x8 {
         }
     }
     #[inline(always)]
+    unsafe fn round4(from: *const f64, to: *mut i32) {
+        // SAFETY: as `store_rounded`, with 4 values.
+        unsafe {
+            let d = _mm256_loadu_pd(from);
+            let whole = _mm256_cvttpd_epi32(d);
+            let rest = _mm256_sub_pd(d, _mm256_cvtepi32_pd(whole));
+            let away = _mm256_cvttpd_epi32(_mm256_add_pd(rest, rest));
+            _mm_storeu_si128(to.cast(), _mm_add_epi32(whole, away));
+        }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const f64, to: *mut i32) {
+        // SAFETY: as `store_rounded`.
+        unsafe { Self::load(from).store_rounded(to) }
+    }
+    #[inline(always)]
     unsafe fn prefetch(at: *const u16) {
         // SAFETY: a hint, good for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 

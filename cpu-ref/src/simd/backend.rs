@@ -8,8 +8,8 @@ use super::engine::{CpuEngine, kernel};
 use super::isa::Isa;
 use super::lane::Sums;
 use super::pool::{self, Pool};
+use super::portable;
 use super::shells::{Advance, Kernel};
-use super::{NAME, portable};
 
 /// The fast finder on the CPU: every mode and precision of SPEC, in the widest vectors that the machine has, on as
 /// many threads as it has cores.
@@ -61,9 +61,18 @@ impl CpuBackend {
         };
         if !isa.is_available() {
             let reason = format!("this machine has no {isa}, the widest it has is {}", Isa::best().word());
-            return Err(Error::Unavailable { backend: NAME.into(), reason });
+            return Err(Error::Unavailable { backend: self.word().into(), reason });
         }
         Ok(isa)
+    }
+
+    const fn word(&self) -> &'static str {
+        match self.isa {
+            None => "cpu",
+            Some(Isa::Portable) => "cpu-portable",
+            Some(Isa::Avx2) => "cpu-avx2",
+            Some(Isa::Avx512) => "cpu-avx512",
+        }
     }
 
     fn count(&self) -> usize {
@@ -80,9 +89,9 @@ impl CpuBackend {
             pool::pin(0);
         }
         let pool = Pool::new(self.count(), self.pinned).map_err(|e| {
-            Error::Other(format!("backend {NAME}: cannot start {} threads: {e}", self.count()))
+            Error::Other(format!("backend {}: cannot start {} threads: {e}", self.word(), self.count()))
         })?;
-        let engine = CpuEngine::new(shape, params, pick(kernel(params)), pool);
+        let engine = CpuEngine::new(self.word(), shape, params, pick(kernel(params)), pool);
         Ok(Box::new(SyncFinder::new(engine, shape, params)?))
     }
 }
@@ -103,8 +112,9 @@ macro_rules! pick {
 }
 
 impl Backend for CpuBackend {
+    /// `cpu`, or with a forced instruction set `cpu-portable`, `cpu-avx2`, `cpu-avx512`.
     fn name(&self) -> &str {
-        NAME
+        self.word()
     }
 
     fn summary(&self) -> &str {

@@ -24,7 +24,7 @@ use super::shells::{Advance, Kernel};
 const STEP: usize = 8;
 
 /// Frames of a group at most.
-const GROUP: usize = 8;
+const GROUP: usize = 4;
 
 /// Bytes of rings that a group may have, so that they and the rows of the state stay in the second-level cache.
 const RINGS: usize = 384 * 1024;
@@ -49,6 +49,7 @@ struct Way<C> {
 
 /// The finder in `(P, C)` with one instruction set.
 pub(super) struct CpuEngine<P, C> {
+    name: &'static str,
     layout: Layout,
     params: Params,
     advance: Advance<P, C>,
@@ -72,7 +73,13 @@ pub(super) struct CpuEngine<P, C> {
 }
 
 impl<P: Sums + Convert<C>, C: Real + Plain> CpuEngine<P, C> {
-    pub fn new(shape: Shape, params: &Params, advance: Advance<P, C>, pool: Pool) -> Self {
+    pub fn new(
+        name: &'static str,
+        shape: Shape,
+        params: &Params,
+        advance: Advance<P, C>,
+        pool: Pool,
+    ) -> Self {
         let layout = Layout::new(shape.rows, shape.cols, params.size);
         let serial = params.update == Update::Serial;
         let pipe = || Pipe::new(layout, params.test2, serial);
@@ -80,6 +87,7 @@ impl<P: Sums + Convert<C>, C: Real + Plain> CpuEngine<P, C> {
         let way = || Way { pipe: pipe(), mask: None };
         let ways = (0..pool.threads()).map(|_| Mutex::new((0..group).map(|_| way()).collect())).collect();
         CpuEngine {
+            name,
             layout,
             params: params.clone(),
             advance,
@@ -335,7 +343,7 @@ impl<P: Sums + Convert<C>, C: Real + Plain> Batch<'_, P, C> {
 
 impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P, C> {
     fn name(&self) -> &str {
-        super::NAME
+        self.name
     }
 
     fn start(&mut self, pedestal: &Pedestal, mask: Option<&PixelMask>) -> Result<()> {
@@ -407,7 +415,7 @@ impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P
         let handed = handed.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.planes = planes;
         if handed.frames != count {
-            return Err(Error::Other(format!("backend {}: a thread failed", super::NAME)));
+            return Err(Error::Other(format!("backend {}: a thread failed", self.name)));
         }
         for k in 0..count {
             out.finish_frame(frames.number(k), self.counts[k].load(Ordering::Relaxed));

@@ -5,7 +5,7 @@ use scheidegg_finder::{Branch, Payload};
 use scheidegg_kernels::{Convert, Real, physics};
 
 use super::aligned::Plain;
-use super::job::{Bits, Job, PAD, Pipe, get_bits};
+use super::job::{Bits, GUESS, Job, PAD, Pipe, SPILL, get_bits};
 use super::vector::{Family, Vector};
 
 /// The rows of a window, as pointers to their column 0. The centre's row has two: `before` for the pixels to the
@@ -52,7 +52,7 @@ impl<C: Real> Rows<'_, C> {
     }
 }
 
-/// Stores the windows of row `q` whose bits are set, in the row `of_pair` of the pair, and writes its trace.
+/// Stores the windows of row `q` whose bits are set, the `of`-th of those decided at once, and writes its trace.
 ///
 /// # Safety
 /// The row's bits are written and the rows of its windows are in the ring.
@@ -62,7 +62,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     pipe: &mut Pipe<C>,
     q: usize,
     rows: &Rows<'_, C>,
-    of_pair: usize,
+    of: usize,
 ) where
     F: Family<P, C>,
     P: Convert<C> + Plain,
@@ -71,7 +71,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     let size = job.layout.size;
     let (w, h) = if W == 0 { (size.w, size.h) } else { (W, H) };
     let words = job.layout.words;
-    let stored = pipe.bits(Bits::Stored, of_pair, words);
+    let stored = pipe.bits(Bits::Stored, of, words);
     if job.masked() {
         for k in 0..words {
             // SAFETY: rows of `words` words. A masked pixel stores nothing.
@@ -80,37 +80,75 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     }
     if W == 0 && !job.trace.is_null() {
         // SAFETY: the bits are those of the row.
-        unsafe { trace(job, pipe, q, rows, of_pair) };
+        unsafe { trace(job, pipe, q, rows, of) };
     }
     let bytes = 4 + w * h * job.payload.bytes();
-    pipe.stage.reserve(bytes * job.layout.cols);
+    let layout = &job.layout;
+    pipe.stage.reserve(bytes * layout.cols);
+    // SAFETY: there is a bit a column, and room for the column of every one.
+    let picks = unsafe { picks(stored, words, &mut pipe.picks) };
     let stage = &mut pipe.stage;
-    let fast = job.payload == Payload::I32 && job.small;
+    let mut ring = [0i32; 15 * 15 + SPILL / 4];
     // SAFETY: there is room for a record of every column and `SPILL` bytes more.
     unsafe {
         let mut to = stage.bytes.as_mut_ptr().add(stage.len);
         let first = to;
-        for k in 0..words {
-            let mut word = u64::from_le(*stored.add(k));
-            while word != 0 {
-                let c = k * 64 + word.trailing_zeros() as usize;
-                word &= word - 1;
-                if job.ties_first && rows.repeats(c, w) {
-                    continue;
-                }
-                to.cast::<[u16; 2]>().write_unaligned([c as u16, q as u16]);
-                if fast {
-                    rounded::<F, P, C>(rows, c, w, h, to.add(4).cast());
-                } else {
-                    values(job.payload, rows, c, w, h, to.add(4), &mut stage.saturated);
-                }
-                to = to.add(bytes);
+        for &c in picks {
+            let c = usize::from(c);
+            if job.ties_first && rows.repeats(c, w) {
+                continue;
             }
+            to.cast::<[u16; 2]>().write_unaligned([c as u16, q as u16]);
+            match job.payload {
+                Payload::I32 if job.small => rounded::<F, P, C>(rows, c, w, h, to.add(4).cast()),
+                Payload::I16 if job.small => {
+                    rounded::<F, P, C>(rows, c, w, h, ring.as_mut_ptr());
+                    let to = to.add(4).cast::<i16>();
+                    let mut cut = 0;
+                    for (k, &v) in ring[..w * h].iter().enumerate() {
+                        let fits = v.clamp(i16::MIN.into(), i16::MAX.into());
+                        cut += u32::from(fits != v);
+                        to.add(k).write_unaligned(fits as i16);
+                    }
+                    stage.saturated += u64::from(cut);
+                }
+                _ => values(job.payload, rows, c, w, h, to.add(4), &mut stage.saturated),
+            }
+            to = to.add(bytes);
         }
         let written = to.offset_from(first) as usize;
         stage.len += written;
         stage.count += written / bytes;
     }
+}
+
+/// The columns of the set bits of a row, ascending.
+///
+/// Most words have none or one set: their number cannot be guessed, so that the first few columns of a word are
+/// written whether they are there or not.
+///
+/// # Safety
+/// `words` is good for `count` words; `to` has room for a column a bit and [`GUESS`] more.
+#[inline(always)]
+unsafe fn picks(words: *const u64, count: usize, to: &mut [u16]) -> &[u16] {
+    let mut found = 0;
+    for k in 0..count {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut word = u64::from_le(*words.add(k));
+            let set = word.count_ones() as usize;
+            for i in 0..GUESS {
+                *to.get_unchecked_mut(found + i) = (k * 64) as u16 + word.trailing_zeros() as u16;
+                word &= word.wrapping_sub(1);
+            }
+            for i in GUESS..set {
+                *to.get_unchecked_mut(found + i) = (k * 64) as u16 + word.trailing_zeros() as u16;
+                word &= word.wrapping_sub(1);
+            }
+            found += set;
+        }
+    }
+    &to[..found]
 }
 
 /// The window at column `c`, rounded. Rows are written by whole vectors, each over what the one before wrote past
@@ -131,12 +169,28 @@ where
         for i in 0..h {
             let row = if i == up { rows.before } else { rows.slots[i].add(PAD) };
             let (from, to) = (row.add(c).sub(left), to.add(i * w));
-            for j in (0..w).step_by(F::V::LANES) {
-                F::V::load(from.add(j)).store_rounded(to.add(j));
-            }
+            round::<F::V>(from, w, to);
             if i == up && rows.own != rows.before {
-                for j in (left..w).step_by(F::V::LANES) {
-                    F::V::load(rows.own.add(c + j - left)).store_rounded(to.add(j));
+                round::<F::V>(rows.own.add(c), w - left, to.add(left));
+            }
+        }
+    }
+}
+
+/// `count` values of a row, rounded, in the narrowest vectors that hold them.
+///
+/// # Safety
+/// Pointers are good for `count` values and a vector more.
+#[inline(always)]
+unsafe fn round<V: Vector>(from: *const V::Elem, count: usize, to: *mut i32) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match count {
+            0..=4 => V::round4(from, to),
+            5..=8 => V::round8(from, to),
+            _ => {
+                for j in (0..count).step_by(V::LANES) {
+                    V::load(from.add(j)).store_rounded(to.add(j));
                 }
             }
         }
@@ -167,11 +221,24 @@ unsafe fn values<C: Real>(
                     *saturated += u64::from(cut);
                     to.cast::<i16>().add(k).write_unaligned(v);
                 }
-                Payload::F16 => to.cast::<f16>().add(k).write_unaligned(f16::from_f64(d.to_f64())),
+                Payload::F16 => to.cast::<f16>().add(k).write_unaligned(nearest_f16(d.to_f64())),
                 Payload::F32 => to.cast::<f32>().add(k).write_unaligned(d.to_f64() as f32),
             }
         }
     }
+}
+
+/// The nearest `f16`, ties to even, in one rounding.
+///
+/// By way of `f32`, rounded to odd: what the first step drops is kept as an odd last bit, so that the second step
+/// sees on which side of a tie the value lies. (`f16::from_f64` may round twice.)
+fn nearest_f16(d: f64) -> f16 {
+    let near = d as f32;
+    if f64::from(near) == d {
+        return f16::from_f32(near);
+    }
+    let beyond = f64::from(near).abs() > d.abs();
+    f16::from_f32(f32::from_bits((near.to_bits() - u32::from(beyond)) | 1))
 }
 
 /// The branch codes of row `q`.
@@ -183,11 +250,11 @@ unsafe fn trace<P, C: Real + Plain>(
     pipe: &mut Pipe<C>,
     q: usize,
     rows: &Rows<'_, C>,
-    of_pair: usize,
+    of: usize,
 ) {
     let words = job.layout.words;
     let [stored, peak, fires, negative] =
-        [Bits::Stored, Bits::Peak, Bits::Fires, Bits::Negative].map(|b| pipe.bits(b, of_pair, words));
+        [Bits::Stored, Bits::Peak, Bits::Fires, Bits::Negative].map(|b| pipe.bits(b, of, words));
     for c in 0..job.layout.cols {
         // SAFETY: rows of bits have a bit a column.
         unsafe {

@@ -7,11 +7,14 @@
 //! Pixels outside the frame and masked pixels are zeros in the ring. That is exact: a zero can win a window only
 //! where no value is above zero, and there neither test 1 nor a sum test can succeed.
 
+// Counters reach several arrays at once, and unrolled loops are written as the loops they are.
+#![allow(clippy::needless_range_loop)]
+
 use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;
 use super::extract::{self, Rows};
-use super::job::{Bits, Job, PAD, PAIR, Pipe, STEP, each_bit, paired, put_bits};
+use super::job::{AT_ONCE, Bits, Job, PAD, Pipe, each_bit, paired, put_bits};
 use super::vector::{BLOCK, Family, Vector};
 
 /// See [`super::shells::Advance`]. `W` and `H` are the window, or 0 for any, with test 2 and trace.
@@ -31,15 +34,30 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     let (rows, down) = (job.layout.rows, job.layout.size.down());
     while pipe.converted < upto {
         // SAFETY: the caller lets this frame touch the rows before `upto`.
-        unsafe { convert::<F, P, C, W>(job, pipe, pipe.converted) };
+        unsafe {
+            if W == 3 {
+                convert::<F, P, C, W, true>(job, pipe, pipe.converted);
+            } else {
+                convert::<F, P, C, W, false>(job, pipe, pipe.converted);
+            }
+        }
         pipe.converted += 1;
         let ready = if pipe.converted == rows { rows } else { pipe.converted.saturating_sub(down) };
-        while ready >= pipe.decided + PAIR {
-            // SAFETY: the pair and all rows that its windows reach are converted.
-            unsafe { decide::<F, P, C, W, H, PAIR>(job, pipe, pipe.decided) };
-            pipe.decided += PAIR;
+        // SAFETY: the rows and all rows that their windows reach are converted.
+        unsafe {
+            if W == 3 {
+                while ready >= pipe.decided + 4 {
+                    decide::<F, P, C, W, H, 4>(job, pipe, pipe.decided);
+                    pipe.decided += 4;
+                }
+            } else {
+                while ready >= pipe.decided + 2 {
+                    decide::<F, P, C, W, H, 2>(job, pipe, pipe.decided);
+                    pipe.decided += 2;
+                }
+            }
         }
-        if ready == rows && pipe.decided < rows {
+        while ready == rows && pipe.decided < rows {
             // SAFETY: as above.
             unsafe { decide::<F, P, C, W, H, 1>(job, pipe, pipe.decided) };
             pipe.decided += 1;
@@ -47,13 +65,20 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     }
 }
 
-/// Converts row `r`: centred pixels, corrected values, row sums and row maxima of every window.
+/// Rows of a frame that are asked for ahead.
+const AHEAD: usize = 4;
+
+/// Converts row `r`: centred pixels, corrected values and, unless they are taken `DIRECT`ly from those, row sums
+/// and row maxima of every window.
 ///
 /// # Safety
 /// The frame may touch row `r`, and its slot in the ring is free.
 #[inline(always)]
-pub(super) unsafe fn convert<F, P, C, const W: usize>(job: &Job<P, C>, pipe: &mut Pipe<C>, r: usize)
-where
+pub(super) unsafe fn convert<F, P, C, const W: usize, const DIRECT: bool>(
+    job: &Job<P, C>,
+    pipe: &mut Pipe<C>,
+    r: usize,
+) where
     F: Family<P, C>,
     P: Convert<C> + Plain,
     C: Real + Plain,
@@ -70,10 +95,12 @@ where
         let (d, y) = (slot.add(PAD), slot.add(pipe.centred));
         let inv_n = F::W::splat(job.inv_n);
         let whole = layout.cols / lanes * lanes;
-        // The other frames of the group come in between: what is asked for now is there at the next turn.
-        let ahead = x.wrapping_add(STEP * layout.cols);
+        // Frames come from far; what is asked for now is there some rows later.
+        let ahead = x.wrapping_add(AHEAD * layout.cols);
         for c in (0..whole).step_by(lanes) {
-            F::V::prefetch(ahead.wrapping_add(c));
+            if c % 32 == 0 {
+                F::V::prefetch(ahead.wrapping_add(c));
+            }
             correct::<F, P, C>(x.add(c), x0.add(c), state.add(paired(c)), inv_n, d.add(c), y.add(c));
         }
         if whole < layout.width {
@@ -88,7 +115,9 @@ where
         if job.masked() {
             each_bit(job.mask.add(r * layout.words), layout.words, |c| *d.add(c) = C::ZERO);
         }
-        horizontal::<F, P, C, W>(job, pipe, slot);
+        if !DIRECT {
+            horizontal::<F, P, C, W>(job, pipe, slot);
+        }
     }
 }
 
@@ -136,7 +165,7 @@ where
             for i in 1..w {
                 let v = F::V::load(from.add(i));
                 sum = sum.add(v);
-                max = max.larger(v);
+                max = max.peak(v);
             }
             sum.store(sums.add(paired(c)));
             max.store(sums.add(paired(c) + BLOCK));
@@ -200,7 +229,7 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
     let h = if H == 0 { layout.size.h } else { H };
     let up = h / 2;
     let lanes = F::V::LANES;
-    let mut at = [std::ptr::null::<C>(); 15 + PAIR];
+    let mut at = [std::ptr::null::<C>(); 15 + AT_ONCE];
     pipe.rows(q as isize - up as isize, layout.rows, &mut at[..h + ROWS - 1]);
     let stored: [*mut u64; ROWS] = std::array::from_fn(|j| pipe.bits(Bits::Stored, j, layout.words));
     let noted: [[*mut u64; 3]; ROWS] = std::array::from_fn(|j| {
@@ -220,7 +249,7 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
         let floor2 = F::V::splat(job.rule.floor2);
         let state: [*mut P; ROWS] = std::array::from_fn(|j| job.state.add((q + j) * 2 * layout.width));
         let fixed: [*const C; ROWS] = std::array::from_fn(|j| job.fixed.wrapping_add((q + j) * layout.width));
-        let sums: [*const C; 15 + PAIR] = std::array::from_fn(|i| at[i].wrapping_add(pipe.sums));
+        let sums: [*const C; 15 + AT_ONCE] = std::array::from_fn(|i| at[i].wrapping_add(pipe.sums));
         let centred: [*const C; ROWS] = std::array::from_fn(|j| at[j + up].add(pipe.centred));
         let tracked = job.fixed.is_null();
         for c in (0..layout.width).step_by(lanes) {
@@ -230,7 +259,14 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
             let mut max = [zero; ROWS];
             let mut shared = zero;
             for i in 0..h + ROWS - 1 {
-                let (s, m) = (F::V::load(sums[i].add(p)), F::V::load(sums[i].add(p + BLOCK)));
+                let (s, m) = if W == 3 {
+                    // Three values are sooner had again than kept: the ring stays in the first-level cache.
+                    let from = at[i].add(PAD - 1 + c);
+                    let v = [F::V::load(from), F::V::load(from.add(1)), F::V::load(from.add(2))];
+                    (v[0].add(v[1]).add(v[2]), v[0].peak(v[1]).peak(v[2]))
+                } else {
+                    (F::V::load(sums[i].add(p)), F::V::load(sums[i].add(p + BLOCK)))
+                };
                 for j in 0..ROWS {
                     if i == j {
                         sum[j] = s;
@@ -239,17 +275,21 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
                     }
                 }
                 if i + 1 >= ROWS && i < h {
-                    shared = shared.larger(m);
+                    shared = shared.peak(m);
                 } else {
                     for j in 0..ROWS {
                         if i >= j && i < j + h {
-                            max[j] = max[j].larger(m);
+                            max[j] = max[j].peak(m);
                         }
                     }
                 }
             }
             for j in 0..ROWS {
-                let max = if ROWS == 1 { shared } else { max[j].larger(shared) };
+                let max = match (ROWS == 1, ROWS > h) {
+                    (true, _) => shared,
+                    (_, true) => max[j],
+                    _ => max[j].peak(shared),
+                };
                 let y = F::widen(F::V::load(centred[j].add(c)));
                 let s = F::W::load(state[j].add(p));
                 let s2 = F::W::load(state[j].add(p + BLOCK));
@@ -264,8 +304,8 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
                 };
                 // `max` is never below 0 here, so that its square alone tells.
                 let peak = max.mul(max).gt(thr2);
-                let total = F::V::and(sum[j].mul(sum[j]).gt(area.mul(thr2)), sum[j].gt(zero));
-                let mut fires = F::V::or(peak, total);
+                let total = zero.larger(sum[j]);
+                let mut fires = F::V::or(peak, total.mul(total).gt(area.mul(thr2)));
                 if H == 0 && job.test2 {
                     let corner = corners::<F, P, C>(pipe, &at[j..j + h], c);
                     fires = F::V::or(fires, corner.mul(corner).gt(corner_area.mul(thr2)));

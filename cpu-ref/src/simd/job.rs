@@ -13,11 +13,11 @@ pub(super) const PAD: usize = 16;
 /// Bytes that a record may be written past its end.
 pub(super) const SPILL: usize = 64;
 
-/// Rows that a frame is carried on at a time.
-pub(super) const STEP: usize = 8;
+/// Stored windows of a word of bits that are looked for before it is known how many there are.
+pub(super) const GUESS: usize = 3;
 
-/// Rows that are decided at once.
-pub(super) const PAIR: usize = 2;
+/// Rows that are decided at once, at most.
+pub(super) const AT_ONCE: usize = 4;
 
 /// Rows and columns, and how rows are laid out.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +136,8 @@ pub(super) struct Pipe<C> {
     pub scratch_row: usize,
     /// State of masked pixels while a row is updated.
     pub saved: Vec<(usize, f64, f64)>,
+    /// Columns of a row's stored windows.
+    pub picks: Vec<u16>,
     /// The end of a row that is no whole number of vectors.
     pub tail: [u16; BLOCK],
     /// The frame's records.
@@ -145,20 +147,20 @@ pub(super) struct Pipe<C> {
 /// Rows of bits in [`Pipe::bits`].
 #[derive(Clone, Copy)]
 pub(super) enum Bits {
-    /// Stored windows, of the first and second row of a pair.
+    /// Stored windows, of each of the rows that are decided at once.
     Stored = 0,
     /// Pixels that are fed back.
-    Update = 2,
+    Update = 4,
     /// Test 1 succeeds.
-    Peak = 4,
+    Peak = 5,
     /// Any test succeeds.
-    Fires = 6,
+    Fires = 9,
     /// Far below the pedestal.
-    Negative = 8,
+    Negative = 13,
     /// Not decided by the bounds of the pixels to the left.
-    Open = 10,
+    Open = 17,
 }
-const BIT_ROWS: usize = 12;
+const BIT_ROWS: usize = 18;
 
 /// Rows of [`Pipe::scratch`].
 #[derive(Clone, Copy)]
@@ -184,8 +186,8 @@ impl<C: Real + Plain> Pipe<C> {
         let centred = sums + 2 * width;
         let halves = centred + width;
         let slot = halves + if test2 { 2 * width } else { 0 };
-        // The rows of a pair of windows and one that is converted ahead.
-        let slots = size.h + PAIR;
+        // The rows of the windows that are decided at once, and one that is converted ahead.
+        let slots = size.h + AT_ONCE;
         let scratch_row = width + 2 * PAD;
         Pipe {
             ring: Aligned::zeroed(slot * (slots + 1)),
@@ -199,7 +201,8 @@ impl<C: Real + Plain> Pipe<C> {
             bits: Aligned::zeroed(BIT_ROWS * words),
             scratch: Aligned::zeroed(if serial { SCRATCH_ROWS * scratch_row } else { 0 }),
             scratch_row,
-            saved: Vec::with_capacity(cols * PAIR),
+            saved: Vec::with_capacity(cols * AT_ONCE),
+            picks: vec![0; cols + GUESS],
             tail: [0; BLOCK],
             stage: Stage::default(),
         }
@@ -248,9 +251,9 @@ impl<C: Real + Plain> Pipe<C> {
 
     /// The words of a row of bits.
     #[inline(always)]
-    pub fn bits(&mut self, which: Bits, of_pair: usize, words: usize) -> *mut u64 {
+    pub fn bits(&mut self, which: Bits, of: usize, words: usize) -> *mut u64 {
         // SAFETY: `BIT_ROWS` rows of that many words.
-        unsafe { self.bits.as_mut_ptr().add((which as usize + of_pair) * words) }
+        unsafe { self.bits.as_mut_ptr().add((which as usize + of) * words) }
     }
 
     /// A scratch row, at its first column.

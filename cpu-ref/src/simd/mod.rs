@@ -30,6 +30,3 @@ mod vector;
 
 pub use backend::CpuBackend;
 pub use isa::Isa;
-
-/// The backend's name.
-const NAME: &str = "cpu";

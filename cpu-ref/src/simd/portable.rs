@@ -105,6 +105,19 @@ impl<T: Real> Vector for Array<T> {
         // SAFETY: the caller's pointer is good for `LANES` values.
         unsafe { at.cast::<[i32; LANES]>().write_unaligned(rounded) }
     }
+    #[inline(always)]
+    unsafe fn round4(from: *const T, to: *mut i32) {
+        // SAFETY: the caller's pointers are good for 4 values.
+        unsafe {
+            let from = from.cast::<[T; 4]>().read_unaligned();
+            to.cast::<[i32; 4]>().write_unaligned(from.map(physics::round_half_away));
+        }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const T, to: *mut i32) {
+        // SAFETY: the caller's pointers are good for 8 values, and there are 8 lanes.
+        unsafe { Self::load(from).store_rounded(to) }
+    }
 }
 
 impl<P: Convert<C>, C: Convert<C>> Family<P, C> for Portable {

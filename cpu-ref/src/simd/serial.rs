@@ -6,12 +6,15 @@
 //! at once, with the smaller and with the larger of `old` and `new` at every pixel to the left: where both agree,
 //! so does whatever lies between. The few pixels that stay open are judged one by one from left to right.
 
+// Counters reach several arrays at once, and unrolled loops are written as the loops they are.
+#![allow(clippy::needless_range_loop)]
+
 use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;
 use super::extract::{self, Rows};
 use super::frozen::{convert, horizontal};
-use super::job::{Bits, Job, PAD, PAIR, Pipe, Scratch, each_bit, get_bits, paired, put_bits};
+use super::job::{Bits, Job, PAD, Pipe, Scratch, each_bit, get_bits, paired, put_bits};
 use super::vector::{BLOCK, Family, Vector};
 
 /// See [`super::shells::Advance`]. `W` and `H` are the window, or 0 for any, with test 2 and trace.
@@ -31,7 +34,7 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     let (rows, down) = (job.layout.rows, job.layout.size.down());
     while pipe.converted < upto {
         // SAFETY: the caller lets this frame touch the rows before `upto`.
-        unsafe { convert::<F, P, C, W>(job, pipe, pipe.converted) };
+        unsafe { convert::<F, P, C, W, false>(job, pipe, pipe.converted) };
         pipe.converted += 1;
         let ready = if pipe.converted == rows { rows } else { pipe.converted.saturating_sub(down) };
         while pipe.decided < ready {
@@ -55,7 +58,7 @@ where
 {
     let layout = &job.layout;
     let h = if H == 0 { layout.size.h } else { H };
-    let mut at = [std::ptr::null::<C>(); 15 + PAIR];
+    let mut at = [std::ptr::null::<C>(); 15];
     pipe.rows(q as isize - (h / 2) as isize, layout.rows, &mut at[..h]);
     // SAFETY: the slots are those of the window's rows.
     unsafe {
@@ -175,39 +178,39 @@ where
                 for i in 1..left {
                     let v = F::V::load(from.add(i));
                     row[b] = row[b].add(v);
-                    max[b] = max[b].larger(v);
+                    max[b] = max[b].peak(v);
                 }
             }
             let d = F::V::load(old.add(c));
-            let mut shared = zero.larger(d);
+            let mut shared = zero.peak(d);
             row = [row[0].add(d), row[1].add(d)];
             for i in 1..=right {
                 let v = F::V::load(old.add(c + i));
                 row = [row[0].add(v), row[1].add(v)];
-                shared = shared.larger(v);
+                shared = shared.peak(v);
             }
             // The rows above, this row, the rows below: sums in that order.
             let mut above = F::V::load(at[0].add(p));
-            shared = shared.larger(F::V::load(at[0].add(p + BLOCK)));
+            shared = shared.peak(F::V::load(at[0].add(p + BLOCK)));
             for slot in &at[1..up] {
                 above = above.add(F::V::load(slot.add(p)));
-                shared = shared.larger(F::V::load(slot.add(p + BLOCK)));
+                shared = shared.peak(F::V::load(slot.add(p + BLOCK)));
             }
             let mut sum = [above.add(row[0]), above.add(row[1])];
             for slot in &at[up + 1..h] {
                 let s = F::V::load(slot.add(p));
                 sum = [sum[0].add(s), sum[1].add(s)];
-                shared = shared.larger(F::V::load(slot.add(p + BLOCK)));
+                shared = shared.peak(F::V::load(slot.add(p + BLOCK)));
             }
             let thr2 = F::V::load(threshold.add(c));
             let bar = area.mul(thr2);
             let far = d.mul(d).gt(thr2);
             let mut verdict = [(0, 0, 0); 2];
             for b in 0..2 {
-                let max = max[b].larger(shared);
+                let max = max[b].peak(shared);
                 let peak = max.mul(max).gt(thr2);
-                let total = F::V::and(sum[b].mul(sum[b]).gt(bar), sum[b].gt(zero));
-                let mut fires = F::V::or(peak, total);
+                let total = zero.larger(sum[b]);
+                let mut fires = F::V::or(peak, total.mul(total).gt(bar));
                 if H == 0 && job.test2 {
                     let corner = corners::<F, P, C>(pipe, at, c, w, b);
                     fires = F::V::or(fires, corner.mul(corner).gt(corner_area.mul(thr2)));

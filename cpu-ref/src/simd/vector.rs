@@ -29,6 +29,12 @@ pub(super) trait Vector: Copy {
     unsafe fn mul(self, other: Self) -> Self;
     /// `other > self ? other : self`.
     unsafe fn larger(self, other: Self) -> Self;
+    /// The larger of both where either is above zero; where none is, any value that is not above zero.
+    #[inline(always)]
+    unsafe fn peak(self, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { self.larger(other) }
+    }
     /// `other < self ? other : self`.
     unsafe fn smaller(self, other: Self) -> Self;
     /// `self > other`.
@@ -49,6 +55,10 @@ pub(super) trait Vector: Copy {
     unsafe fn pixels(x: *const u16, x0: *const u16) -> Self;
     /// Rounds half away from zero and stores. For values below 2^30 in magnitude.
     unsafe fn store_rounded(self, at: *mut i32);
+    /// Rounds 4 values half away from zero, as [`Vector::store_rounded`]; pointers are good for 4.
+    unsafe fn round4(from: *const Self::Elem, to: *mut i32);
+    /// The same for 8.
+    unsafe fn round8(from: *const Self::Elem, to: *mut i32);
     /// Asks for the cache line of an address a little ahead of its use.
     #[inline(always)]
     unsafe fn prefetch(_at: *const u16) {}
@@ -88,7 +98,7 @@ impl<V: Vector> Vector for Two<V> {
     type Mask = (V::Mask, V::Mask);
     const LANES: usize = 2 * V::LANES;
 
-    lanewise!(add, sub, mul, larger, smaller);
+    lanewise!(add, sub, mul, larger, peak, smaller);
 
     #[inline(always)]
     unsafe fn splat(v: V::Elem) -> Self {
@@ -155,6 +165,16 @@ impl<V: Vector> Vector for Two<V> {
             self.0.store_rounded(at);
             self.1.store_rounded(at.add(V::LANES));
         }
+    }
+    #[inline(always)]
+    unsafe fn round4(from: *const V::Elem, to: *mut i32) {
+        // SAFETY: as the caller promises.
+        unsafe { V::round4(from, to) }
+    }
+    #[inline(always)]
+    unsafe fn round8(from: *const V::Elem, to: *mut i32) {
+        // SAFETY: as the caller promises.
+        unsafe { V::round8(from, to) }
     }
     #[inline(always)]
     unsafe fn prefetch(at: *const u16) {

@@ -8,6 +8,39 @@ pub mod simulate;
 
 use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 
+mod clust;
+mod columns;
+mod dat;
+mod files;
+mod info;
+pub mod npy;
+mod npz;
+mod output;
+mod pedestal;
+pub mod raw;
+mod raw_write;
+mod read_at;
+mod results;
+mod table;
+
+pub use clust::{ClustReader, ClustSink};
+pub use columns::{NpySink, NpzSink};
+pub use dat::{DAT_SHAPES, DatSource};
+pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source};
+pub use info::{Info, info};
+pub use npy::{NpyFrames, NpySource, write_image};
+pub use output::Output;
+pub use pedestal::{load_mask, load_pedestal, save_pedestal};
+pub use raw::{Gain, Master, RawReading, RawSource};
+pub use raw_write::{RawOptions, RawWriter};
+pub use results::Results;
+pub(crate) use results::{check_kind, whole_range, written_after_end};
+pub use table::TableReader;
+
+// Files are read and written as they lie in memory.
+const _: () =
+    assert!(cfg!(target_endian = "little"), "detector files are little-endian, and so must the machine be");
+
 /// Anything that gives frames in order.
 pub trait Source: Send {
     /// What the frames are called in a message: a file's path, or `simulation (seed 1)`.
@@ -56,6 +89,8 @@ pub struct Health {
     pub gaps: u64,
     /// Frames left out because a port or a module lacks them.
     pub incomplete_frames: u64,
+    /// Frames left out because their number was not above that of the frame before them.
+    pub repeated_frames: u64,
     /// Packets that the receiver did not catch.
     pub lost_packets: u64,
     /// Pixels masked because their packet was lost, summed over frames.

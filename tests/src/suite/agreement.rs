@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use scheidegg::{
-    Backend, ClusterSize, LostPixels, Noise, Params, Payload, PixelMask, Precision, Shape, Ties, Update,
+    Backend, ClusterSize, LostPixels, Noise, Params, Payload, Pedestal, PixelMask, Plane, Precision, Shape,
+    Ties, Update,
 };
 
 use super::{Check, Outcome, agrees};
@@ -109,27 +110,31 @@ fn modes(all: &mut Vec<Check>, seed: u64) {
                     move |name| ordinary(name, SHAPE, p(), 40, seed + 100 + i as u64),
                     true,
                 );
-                check(
-                    all,
-                    format!("{update} {noise} {precision}, darks and new noise in between"),
-                    move |name| {
-                        let mut case = ordinary(name, SHAPE, p(), 30, seed + 110 + i as u64);
-                        case.params.pedestal_samples = 30;
-                        case.params.lanes = 2;
-                        case.steps = vec![
-                            Step::Train(0..33, 7),
-                            Step::Find(0..11, vec![4]),
-                            Step::Refresh,
-                            Step::Find(11..20, vec![3]),
-                            Step::Train(33..40, 4),
-                            Step::Find(20..25, vec![5]),
-                            Step::Restart,
-                            Step::Find(25..30, vec![2]),
-                        ];
-                        case
-                    },
-                    false,
-                );
+                for lanes in [1, 2] {
+                    check(
+                        all,
+                        format!(
+                            "{update} {noise} {precision}, {lanes} lanes, darks and new noise in between"
+                        ),
+                        move |name| {
+                            let mut case = ordinary(name, SHAPE, p(), 30, seed + 110 + i as u64);
+                            case.params.pedestal_samples = 30;
+                            case.params.lanes = lanes;
+                            case.steps = vec![
+                                Step::Train(0..33, 7),
+                                Step::Find(0..11, vec![4]),
+                                Step::Refresh,
+                                Step::Find(11..20, vec![3]),
+                                Step::Train(33..40, 4),
+                                Step::Find(20..25, vec![5]),
+                                Step::Restart,
+                                Step::Find(25..30, vec![2]),
+                            ];
+                            case
+                        },
+                        false,
+                    );
+                }
             }
         }
     }
@@ -296,6 +301,10 @@ fn values(all: &mut Vec<Check>, seed: u64) {
             }
         }
     }
+    for &precision in Precision::ALL {
+        let name = format!("values a little beside a half are rounded once, {precision}");
+        all.push(Check::new(name, move |b| beside_halves(b, precision)));
+    }
     // With darks that alternate the mean lies at a quarter, a half or three quarters, and so do the values.
     for &payload in Payload::ALL {
         for &precision in Precision::ALL {
@@ -352,6 +361,38 @@ fn lanes_and_batches(all: &mut Vec<Check>, seed: u64) {
             );
         }
     }
+}
+
+/// Half-precision values whose distance from a half no `f32` can hold, and others from `i16` and `i32`'s halves.
+fn beside_halves(backend: &dyn Backend, precision: Precision) -> Outcome {
+    let shape = Shape { rows: 8, cols: 8 };
+    let means = [0.0, 1e-9, -1e-9, 1e-12, -1e-12, 0.5, 0.5 + 1e-9, 0.5 - 1e-9];
+    let mean = |i: usize| means[i % means.len()];
+    let n = shape.pixels();
+    let plane = |v: &dyn Fn(usize) -> f64| match precision.pedestal_is_f64() {
+        true => Plane::F64((0..n).map(v).collect()),
+        false => Plane::F32((0..n).map(|i| v(i) as f32).collect()),
+    };
+    let pedestal = Pedestal {
+        shape,
+        samples: 64,
+        x0: vec![1000; n],
+        sum: plane(&|i| 64.0 * mean(i)),
+        sum2: plane(&|_| 64.0 * 25.0),
+        fixed_variance: None,
+        untrained: None,
+    };
+    let frames: Vec<u16> =
+        [3049u16, 3051, 5098, 5102, 9100, 66].iter().flat_map(|x| [1000 + x / 2, 1000 + x]).collect();
+    let data: Vec<u16> = (0..12 * n).map(|j| frames[j / n] + (j % n % 7) as u16 * 2).collect();
+    for &payload in Payload::ALL {
+        let params = Params { payload, precision, ..params(2, 2) };
+        let mut case = Case::new("beside halves", shape, params, Vec::new(), data.clone());
+        case.params.pedestal_samples = 64;
+        case.steps = vec![Step::Set(Box::new(pedestal.clone())), Step::Find(0..12, vec![1])];
+        agrees(backend, &case, false)?;
+    }
+    Ok(())
 }
 
 /// A run with everything chosen by chance.

@@ -16,6 +16,7 @@ const SHAPE: Shape = Shape { rows: 14, cols: 21 };
 pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::new("the common case is supported", common),
+        Check::new("the branch of every pixel", traced),
         Check::new("the finder says who runs it", names_itself),
         Check::new("parameters outside their range", bad_params),
         Check::new("frames of another shape", wrong_shapes),
@@ -55,6 +56,19 @@ fn common(backend: &dyn Backend) -> Outcome {
         // Not a skip: a backend that skips everything would pass.
         Err(e) => holds(false, || format!("frozen, tracked, f32, i32 values, 3x3: {e}")),
     }
+}
+
+/// A trace for every frame when it is asked for, and none otherwise.
+fn traced(backend: &dyn Backend) -> Outcome {
+    let mut case = photons(7);
+    let without = case::run(backend, &case, false)?;
+    holds(without.trace.is_none(), || "a trace that nobody asked for".into())?;
+    case.params.trace = true;
+    super::agrees(backend, &case, true)?;
+    let with = case::run(backend, &case, false)?;
+    let bytes = with.trace.as_ref().map(Vec::len);
+    holds(bytes == Some(7 * SHAPE.pixels()), || format!("{bytes:?} bytes of trace for 7 frames of {SHAPE}"))?;
+    holds(with.records == without.records, || "other clusters with a trace than without".into())
 }
 
 fn names_itself(backend: &dyn Backend) -> Outcome {

@@ -12,14 +12,14 @@ use crate::synth::{self, Detector, Rng};
 const SHAPE: Shape = Shape { rows: 17, cols: 23 };
 
 fn params() -> Params {
-    Params { trace: true, ..Params::new(ClusterSize { w: 3, h: 3 }) }
+    Params::new(ClusterSize { w: 3, h: 3 })
 }
 
 fn trained_with(name: &str, darks: usize, samples: u64, precision: Precision, seed: u64) -> Case {
     let mut detector = Detector::new(SHAPE, seed);
     let frames = detector.darks(darks);
     let data = detector.photons(10, 0.02);
-    let mut case = Case::new(name, SHAPE, Params { precision, ..params() }, frames, data);
+    let mut case = Case::new(name, SHAPE, Params { precision, trace: true, ..params() }, frames, data);
     case.params.pedestal_samples = samples;
     case
 }
@@ -35,6 +35,7 @@ pub(super) fn checks(seed: u64) -> Vec<Check> {
         Check::new("a pedestal set again goes on to the bit", move |b| saved(b, seed)),
         Check::new("pedestals that do not fit", wrong_pedestals),
         Check::new("noise fixed when training ends", move |b| fixed_when_trained(b, seed)),
+        Check::new("a variance below 0 is 0", below_zero),
         Check::new("a noisy raw sum does not cancel", quiet_on_a_high_pedestal),
     ];
     for precision in Precision::ALL.iter().copied() {
@@ -63,6 +64,7 @@ pub(super) fn checks(seed: u64) -> Vec<Check> {
             }
             case.steps[0] = Step::Train(0..30, 4);
             agrees(b, &case, false)?;
+            case.params.trace = false;
             let got = case::run(b, &case, false)?;
             let untrained: Vec<usize> =
                 got.pedestals[0].untrained.as_ref().map_or(Vec::new(), |m| m.indices().collect());
@@ -100,6 +102,7 @@ fn saved(backend: &dyn Backend, seed: u64) -> Outcome {
     for noise in Noise::ALL {
         let mut whole = trained_with("saved pedestal", 30, 30, Precision::F64F32, seed + 30);
         whole.params.noise = *noise;
+        whole.params.trace = false;
         let want = case::run(backend, &whole, false)?;
         let mut finder = backend.build(SHAPE, &whole.params)?;
         finder.train(whole.dark_frames())?;
@@ -185,6 +188,7 @@ fn fixed_when_trained(backend: &dyn Backend, seed: u64) -> Outcome {
     let mut case = trained_with("noise fixed when training ends", 60, 30, Precision::F32, seed + 40);
     case.params.noise = Noise::Fixed;
     agrees(backend, &case, false)?;
+    case.params.trace = false;
     let noise_after = |darks: usize, refresh: bool| {
         let mut finder = backend.build(SHAPE, &case.params)?;
         finder.train(case.dark_frames().slice(0, darks))?;
@@ -202,6 +206,46 @@ fn fixed_when_trained(backend: &dyn Backend, seed: u64) -> Outcome {
     let mut want = later;
     want.refresh_noise();
     holds(want.fixed_variance == refreshed.fixed_variance, || "refreshed noise is another".into())
+}
+
+/// Sums as round-off may leave them: the mean squared is more than the mean of the squares.
+fn below_zero(backend: &dyn Backend) -> Outcome {
+    let n = SHAPE.pixels();
+    for &noise in Noise::ALL {
+        let mut pedestal = Pedestal {
+            shape: SHAPE,
+            samples: 4,
+            x0: vec![1000; n],
+            sum: Plane::F32(vec![2.0; n]),
+            sum2: Plane::F32((0..n).map(|i| (i % 3) as f32 * 0.9).collect()),
+            fixed_variance: None,
+            untrained: None,
+        };
+        let data = (0..3 * n).map(|i| 999 + (i % 5 % 3) as u16).collect();
+        let mut case = Case::new("below zero", SHAPE, Params { noise, ..params() }, Vec::new(), data);
+        case.params.pedestal_samples = 4;
+        case.steps = vec![
+            Step::Set(Box::new(pedestal.clone())),
+            Step::Find(0..2, vec![1]),
+            Step::Refresh,
+            Step::Find(2..3, vec![1]),
+        ];
+        agrees(backend, &case, false)?;
+        let noise_adu = pedestal.noise();
+        holds(noise_adu.iter().all(|v| v.is_finite()), || "a noise that is no number".into())?;
+        if noise == Noise::Fixed {
+            let mut finder = backend.build(SHAPE, &case.params)?;
+            finder.set_pedestal(&pedestal)?;
+            pedestal = finder.pedestal(0)?;
+            let Some(Plane::F32(variance)) = &pedestal.fixed_variance else {
+                return holds(false, || "no fixed variance in f32".into());
+            };
+            holds(variance[0] == 0.0 && variance.iter().all(|v| *v >= 0.0), || {
+                format!("variance {}", variance[0])
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Values near 60000 with a noise of 1 ADU, in single precision: raw sums would cancel to garbage.

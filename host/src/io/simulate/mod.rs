@@ -21,7 +21,12 @@ mod params;
 mod physics;
 mod rng;
 mod source;
+mod write;
 
 pub use params::{Line, Simulation};
 pub use physics::{Photon, Simulator};
 pub use source::SimulatedFrames;
+pub use write::{Progress, Written, write_npy, write_raw};
+
+#[cfg(test)]
+mod tests;

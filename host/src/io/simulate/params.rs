@@ -1,5 +1,7 @@
 //! What is simulated.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use scheidegg_finder::{Error, Result, Shape};
@@ -107,6 +109,9 @@ impl Default for Simulation {
 }
 
 impl Simulation {
+    /// The most pixels of a simulated frame: 16 bytes of memory each, and a few more for every thread.
+    pub const MAX_PIXELS: usize = 1 << 27;
+
     /// A detector without faults: no hot or dead pixels, no lost packets, no common mode, no drift.
     pub fn without_faults(self) -> Self {
         Simulation {
@@ -133,12 +138,15 @@ impl Simulation {
         self.lines.iter().fold(first, |best, l| if l.weight > best.weight { *l } else { best })
     }
 
-    /// Checks every value against its range.
+    /// Checks every value against its range and returns the shape of a frame.
     ///
     /// # Errors
     /// [`Error::Param`] for the first that does not fit.
     pub fn validate(&self) -> Result<Shape> {
         let shape = Shape::new(self.rows, self.cols)?;
+        if shape.pixels() > Self::MAX_PIXELS {
+            return Err(Error::param("frame shape", shape, format!("at most {} pixels", Self::MAX_PIXELS)));
+        }
         let range = |name: &str, value: f64, low: f64, high: f64, unit: &str| {
             if (low..=high).contains(&value) {
                 Ok(())
@@ -184,6 +192,19 @@ impl Simulation {
             return Err(Error::param("bits", self.bits, "14 or 16"));
         }
         Ok(shape)
+    }
+
+    /// Reads the parameters from a JSON file, such as the `simulation.json` beside simulated frames. Parameters that
+    /// are not in it have their defaults.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::File`] for text that is no such JSON, or what [`Simulation::validate`] says.
+    pub fn load(path: &Path) -> Result<Simulation> {
+        let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let simulation: Simulation = serde_json::from_str(&text)
+            .map_err(|e| Error::file(path, format!("no parameters of a simulation: {e}")))?;
+        simulation.validate()?;
+        Ok(simulation)
     }
 
     /// The detector, with its fixed pattern drawn.

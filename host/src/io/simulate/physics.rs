@@ -234,6 +234,26 @@ impl Simulator {
         self.mask_of(&lost)
     }
 
+    /// Standard deviation of the charge of a photon in ADU, summed over `pixels` pixels that hold it whole: the pixels'
+    /// noise, the common mode, Fano noise, and the spread of gain on charge that is shared.
+    pub(crate) fn sum_width_adu(&self, energy_kev: f64, pixels: usize) -> f64 {
+        let s = &self.simulation;
+        let n = pixels as f64;
+        let noise = n * (s.noise_adu * s.noise_adu + s.noise_spread_adu * s.noise_spread_adu);
+        let common = n * n * s.common_mode_adu * s.common_mode_adu;
+        let gain2 = s.gain_adu_per_kev * s.gain_adu_per_kev;
+        let fano = s.fano * PAIR_KEV * energy_kev * gain2;
+        // Mean over the pixel of the sum of squared shares, one axis at a time.
+        let places = 256;
+        let squares: f64 = (0..places)
+            .flat_map(|i| Shares::new((f64::from(i) + 0.5) / f64::from(places), s.cloud_um / s.pixel_um))
+            .map(|(_, share)| share * share)
+            .sum();
+        let axis = squares / f64::from(places);
+        let spread = s.gain_spread * s.gain_spread * energy_kev * energy_kev * gain2 * axis * axis;
+        (noise + common + fano + spread).sqrt()
+    }
+
     /// Adds the charge of a photon in ADU: a Gaussian cloud integrated over every pixel within 6 sigma, to which what
     /// little lies beyond is counted.
     fn deposit(&self, photon: &Photon, charge: &mut [f32]) {
@@ -318,4 +338,28 @@ fn pick(taken: &mut PixelMask, stream: Stream, count: usize) -> Vec<usize> {
         picked.push(i);
     }
     picked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_cloud_add_up_to_one_and_follow_the_error_function() {
+        for sigma in [0.0, 0.01, 0.3, 2.0] {
+            for centre in [10.0, 10.02, 10.5, 10.999] {
+                let sum: f64 = Shares::new(centre, sigma).map(|(_, share)| share).sum();
+                assert!((sum - 1.0).abs() < 1e-14, "sigma {sigma}, centre {centre}: {sum}");
+                assert!(Shares::new(centre, sigma).all(|(_, share)| share >= 0.0));
+            }
+        }
+        // In the middle of a pixel of 2 sigma to either side: erf(sqrt(2)).
+        let (pixel, share) = Shares::new(10.5, 0.25).max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+        assert_eq!(pixel, 10);
+        assert!((share - 0.954_499_736).abs() < 2e-6, "{share}");
+        // On the border between two pixels: half each.
+        let halves: Vec<_> = Shares::new(11.0, 0.1).collect();
+        assert_eq!(halves.len(), 2);
+        assert!(halves.iter().all(|(_, share)| (share - 0.5).abs() < 1e-12), "{halves:?}");
+    }
 }

@@ -1,0 +1,252 @@
+//! `bench`: how fast a backend is on frames in files.
+//!
+//! The frames are read into memory first. A repetition is timed from the first batch submitted to the last one collected;
+//! reading, training and writing are not in it.
+
+use std::path::Path;
+use std::time::Instant;
+
+use scheidegg::io::{Source, open_source};
+use scheidegg::{Error, Finder, FrameBuf, FrameOwner, Frames, Params, Registry, Result};
+use serde_json::{Value, json};
+
+use crate::args::BenchArgs;
+use crate::failure::{Failure, Outcome, usage};
+use crate::find::{dark_limit, params_for, registry};
+use crate::input;
+use crate::plot::{Axis, BLUE, Chart, GREEN, Layer};
+use crate::summary::count;
+
+/// Runs the subcommand.
+pub fn run(args: &BenchArgs) -> Outcome {
+    let options = args.input.reading.options();
+    let mut data = input::open_all(&args.input.data, &options)?;
+    let Some(dark) = &args.input.dark else {
+        return Err(Failure::Usage(Error::param("--dark", "nothing", "a file of dark frames")));
+    };
+    let mut darks = open_source(dark, &options)?;
+    let shape = data.shape();
+    let params = params_for(&args.finder, shape)?;
+    Error::check_shape(&darks.name(), shape, darks.shape())?;
+    data.skip(args.input.first)?;
+    let frames = read(&mut *data, args.input.frames)?;
+    if frames.is_empty() {
+        return Err(Error::Other(format!("{}: no data frames to time", data.name())).into());
+    }
+    let darks = read(&mut *darks, dark_limit(dark, &args.input)?)?;
+
+    let sweep: Vec<Option<usize>> = match args.threads.is_empty() {
+        true => vec![None],
+        false => args.threads.iter().copied().map(Some).collect(),
+    };
+    let mut runs = Vec::new();
+    for threads in sweep {
+        let run = measure(args, &registry(threads)?, &params, &darks, &frames, threads)?;
+        match args.json {
+            true => println!("{}", run.json(&params)),
+            false => run.print(&params, runs.is_empty()),
+        }
+        runs.push(run);
+    }
+    if let Some(path) = &args.plot {
+        plot(path, &runs, &params)?;
+    }
+    Ok(())
+}
+
+/// Up to `limit` frames of a source, in memory.
+fn read(source: &mut dyn Source, limit: Option<u64>) -> Result<FrameBuf> {
+    const PIECE: u64 = 256;
+    let left = source.remaining().unwrap_or(u64::MAX).min(limit.unwrap_or(u64::MAX));
+    let mut all = FrameBuf::new(source.shape(), left.min(PIECE) as usize);
+    loop {
+        let before = all.len();
+        if all.is_full() {
+            if before as u64 >= left {
+                return Ok(all);
+            }
+            let room = (before as u64 + PIECE.max(before as u64)).min(left) as usize;
+            let mut larger = FrameBuf::new(source.shape(), room);
+            let (frames, numbers) = (all.frames(), numbers(all.frames()));
+            let lost =
+                frames.lost_frames().map(|(frame, mask)| scheidegg::LostPixels { frame, mask: mask.clone() });
+            let lost = lost.collect();
+            larger.extend(&numbers, |to| {
+                to.copy_from_slice(frames.as_slice());
+                Ok(lost)
+            })?;
+            all = larger;
+        }
+        if source.read(&mut all)? == 0 {
+            return Ok(all);
+        }
+    }
+}
+
+fn numbers(frames: Frames<'_>) -> Vec<u64> {
+    (0..frames.len()).map(|k| frames.number(k)).collect()
+}
+
+/// What one number of threads gave.
+struct Measured {
+    backend: String,
+    device: String,
+    threads: Option<usize>,
+    frames: usize,
+    /// Raw bytes of a frame.
+    bytes: usize,
+    clusters: u64,
+    /// Microseconds a frame, one value a repetition, ascending.
+    us: Vec<f64>,
+}
+
+fn measure(
+    args: &BenchArgs,
+    registry: &Registry,
+    params: &Params,
+    darks: &FrameBuf,
+    frames: &FrameBuf,
+    threads: Option<usize>,
+) -> Outcome<Measured> {
+    let shape = frames.shape();
+    let (mut finder, choice) = registry.build_explained(&args.backend, shape, params).map_err(usage)?;
+    finder.train(darks.frames())?;
+    finder.finish_training()?;
+    let trained = finder.pedestal(0)?;
+    let mut us = Vec::new();
+    let mut clusters = None;
+    for rep in 0..args.reps {
+        finder.set_pedestal(&trained)?;
+        // The pedestal reaches the backend with the first batch, which is not part of the work to be timed.
+        find(&mut *finder, frames.frames().slice(0, 0))?;
+        let start = Instant::now();
+        let found = find(&mut *finder, frames.frames())?;
+        us.push(start.elapsed().as_secs_f64() * 1e6 / frames.len() as f64);
+        if *clusters.get_or_insert(found) != found {
+            return Err(Error::Other(format!(
+                "backend {}: {found} clusters in repetition {rep}, expected {} as in the first",
+                choice.name,
+                clusters.unwrap_or(0)
+            ))
+            .into());
+        }
+    }
+    us.sort_by(f64::total_cmp);
+    Ok(Measured {
+        backend: choice.name,
+        device: choice.device,
+        threads,
+        frames: frames.len(),
+        bytes: shape.pixels() * 2,
+        clusters: clusters.unwrap_or(0),
+        us,
+    })
+}
+
+fn find(finder: &mut dyn Finder, frames: Frames<'_>) -> Result<u64> {
+    let mut clusters = 0;
+    if frames.is_empty() {
+        let ticket = finder.submit(frames)?;
+        return Ok(finder.collect(ticket)?.len() as u64);
+    }
+    finder.find(frames, &mut |batch| {
+        clusters += batch.len() as u64;
+        Ok(())
+    })?;
+    Ok(clusters)
+}
+
+impl Measured {
+    /// The value that `share` of the repetitions are not above.
+    fn quantile(&self, share: f64) -> f64 {
+        self.us[((self.us.len() - 1) as f64 * share).round() as usize]
+    }
+
+    fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// Between the first and the third quartile.
+    fn spread(&self) -> f64 {
+        self.quantile(0.75) - self.quantile(0.25)
+    }
+
+    fn frames_a_second(&self) -> f64 {
+        1e6 / self.median()
+    }
+
+    fn gigabytes_a_second(&self) -> f64 {
+        self.bytes as f64 / self.median() * 1e-3
+    }
+
+    fn json(&self, params: &Params) -> Value {
+        json!({
+            "backend": self.backend,
+            "device": self.device,
+            "threads": self.threads,
+            "size": params.size.to_string(),
+            "update": params.update.word(),
+            "noise": params.noise.word(),
+            "precision": params.precision.word(),
+            "frames": self.frames,
+            "reps": self.us.len(),
+            "clusters": self.clusters,
+            "median_us": self.median(),
+            "min_us": self.us[0],
+            "spread_us": self.spread(),
+            "frames_per_s": self.frames_a_second(),
+            "gb_per_s": self.gigabytes_a_second(),
+        })
+    }
+
+    fn print(&self, params: &Params, first: bool) {
+        if first {
+            println!(
+                "{} {} {} {}, {} frames, {} clusters, {} repetitions",
+                params.size,
+                params.update,
+                params.noise,
+                params.precision,
+                count(self.frames as u64),
+                count(self.clusters),
+                self.us.len()
+            );
+            println!(
+                "{:>10} {:>10} {:>10} {:>10} {:>8}  backend",
+                "median us", "min us", "spread us", "frames/s", "GB/s"
+            );
+        }
+        println!(
+            "{:>10.1} {:>10.1} {:>10.1} {:>10.0} {:>8.2}  {} ({})",
+            self.median(),
+            self.us[0],
+            self.spread(),
+            self.frames_a_second(),
+            self.gigabytes_a_second(),
+            self.backend,
+            self.device
+        );
+    }
+}
+
+/// Frames a second over threads, beside what the first number of threads promises.
+fn plot(path: &Path, runs: &[Measured], params: &Params) -> Outcome {
+    let at = |m: &Measured| (m.threads.unwrap_or(1) as f64, m.frames_a_second());
+    let points: Vec<(f64, f64)> = runs.iter().map(at).collect();
+    let most = points.iter().map(|p| p.0).fold(1.0, f64::max);
+    let (threads, speed) = points[0];
+    let ideal = vec![(threads, speed), (most, speed * most / threads)];
+    let top = points.iter().chain(&ideal).map(|p| p.1).fold(0.0, f64::max);
+    let chart = Chart {
+        title: format!("{}, {} {} {}", runs[0].backend, params.size, params.update, params.precision),
+        x: Axis::linear("threads", 0.0, most),
+        y: Axis::linear("frames/s", 0.0, top * 1.05),
+        layers: vec![
+            Layer::Line { name: "proportional".into(), colour: GREEN, points: ideal },
+            Layer::Line { name: "measured".into(), colour: BLUE, points },
+        ],
+        empty: None,
+    };
+    std::fs::write(path, chart.draw().svg).map_err(|e| Error::io(path, e))?;
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Files named on the command line.
+
+use std::path::{Path, PathBuf};
+
+use scheidegg::io::{OpenOptions, Results, Source, open_results, open_source};
+use scheidegg::pipeline::Chain;
+use scheidegg::{ClusterSize, Error, Payload, Result};
+
+/// Opens files of frames as one source, in the order given.
+pub fn open_all(paths: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn Source>> {
+    let mut sources = Vec::new();
+    for path in paths {
+        sources.push(open_source(path, options)?);
+    }
+    match sources.len() {
+        0 => Err(Error::param("--data", "nothing", "a file of data frames")),
+        1 => Ok(sources.remove(0)),
+        _ => Ok(Box::new(Chain::new(sources)?)),
+    }
+}
+
+/// Opens a file of clusters. Only `.clust` files have to be told their window and the type of their values.
+pub fn results(path: &Path, size: ClusterSize, payload: Payload) -> Result<Box<dyn Results>> {
+    match path.extension().is_some_and(|e| e.eq_ignore_ascii_case("clust")) {
+        true => open_results(path, Some(size), Some(payload)),
+        false => open_results(path, None, None),
+    }
+}

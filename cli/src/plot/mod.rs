@@ -1,0 +1,18 @@
+//! Pictures for a paper: charts and maps drawn as SVG, and the same picture as PNG.
+//!
+//! Knows nothing of photons: numbers in, pictures out. The PNG is rendered from the SVG with an embedded font, so
+//! that it looks the same on a machine without fonts.
+
+mod axis;
+mod chart;
+mod colour;
+mod map;
+mod raster;
+mod svg;
+
+pub use axis::{Axis, grouped};
+pub use chart::{Chart, Layer};
+pub use colour::{BLUE, GREEN, ORANGE};
+pub use map::{Grid, Map, Range};
+pub use raster::render;
+pub use svg::{Picture, escape};

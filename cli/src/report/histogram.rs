@@ -1,0 +1,112 @@
+//! Counts of values in bins of 1 ADU.
+
+use std::collections::BTreeMap;
+
+/// Values from here ..
+const LOW: i64 = -2048;
+/// .. to here are counted in one array; the few outside in a map.
+const HIGH: i64 = 65_536;
+
+/// A histogram over all ADU values: bin `i` holds values that round to `i`.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    near: Vec<u64>,
+    far: BTreeMap<i64, u64>,
+    total: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { near: vec![0; (HIGH - LOW) as usize], far: BTreeMap::new(), total: 0 }
+    }
+}
+
+/// Neighbouring bins of a histogram taken together, for a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bins {
+    /// Lower edge of the first bin.
+    pub first: f64,
+    /// Width of a bin.
+    pub width: f64,
+    /// Counts.
+    pub counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// Counts a value.
+    #[inline]
+    pub fn add(&mut self, value: f64) {
+        let bin = value.round() as i64;
+        self.total += 1;
+        match self.near.get_mut((bin - LOW) as usize) {
+            Some(n) if bin >= LOW => *n += 1,
+            _ => *self.far.entry(bin).or_default() += 1,
+        }
+    }
+
+    /// Values counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Bins that hold something, ascending.
+    fn filled(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let near = self.near.iter().enumerate().map(|(i, n)| (LOW + i as i64, *n)).filter(|(_, n)| *n > 0);
+        let below = self.far.range(..LOW).map(|(b, n)| (*b, *n));
+        let above = self.far.range(HIGH..).map(|(b, n)| (*b, *n));
+        below.chain(near).chain(above)
+    }
+
+    /// The value below which this share of the counts lies, or 0 when there are none.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let want = (self.total as f64 * share).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (bin, n) in self.filled() {
+            seen += n;
+            if seen >= want {
+                return bin as f64;
+            }
+        }
+        0.0
+    }
+
+    /// The counts from `low` to `high` in bins of a whole number of ADU, about `bins` of them.
+    pub fn bins(&self, low: f64, high: f64, bins: usize) -> Bins {
+        let (low, high) = (low.floor() as i64, high.ceil().max(low.floor() + 1.0) as i64);
+        let width = ((high - low) as u64).div_ceil(bins.max(1) as u64).max(1) as i64;
+        let mut counts = vec![0; ((high - low) as u64).div_ceil(width as u64) as usize];
+        for (bin, n) in self.filled() {
+            if bin >= low
+                && let Some(c) = counts.get_mut(((bin - low) / width) as usize)
+            {
+                *c += n;
+            }
+        }
+        Bins { first: low as f64 - 0.5, width: width as f64, counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_counted_wherever_it_lies() {
+        let mut h = Histogram::default();
+        for v in [-5000.0, -0.4, 0.4, 0.6, 12.0, 65_535.0, 65_536.0, 9e6] {
+            h.add(v);
+        }
+        assert_eq!(h.total(), 8);
+        assert_eq!(
+            h.filled().collect::<Vec<_>>(),
+            [(-5000, 1), (0, 2), (1, 1), (12, 1), (65_535, 1), (65_536, 1), (9_000_000, 1)]
+        );
+        assert_eq!(h.quantile(0.5), 1.0);
+        assert_eq!(h.quantile(1.0), 9e6);
+        let bins = h.bins(0.0, 20.0, 10);
+        assert_eq!((bins.first, bins.width, bins.counts.iter().sum::<u64>()), (-0.5, 2.0, 4));
+        assert_eq!(bins.counts[0], 3);
+        assert_eq!(Histogram::default().quantile(0.9), 0.0);
+        assert_eq!(Histogram::default().bins(0.0, 0.0, 10).counts, [0]);
+    }
+}

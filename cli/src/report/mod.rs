@@ -1,0 +1,60 @@
+//! The report of a run: a page and its pictures.
+
+mod histogram;
+mod html;
+mod peak;
+mod pictures;
+mod sink;
+mod timeline;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use scheidegg::{Error, Pedestal, Result};
+
+pub use html::Table;
+pub use sink::ReportSink;
+
+use crate::plot;
+
+#[cfg(test)]
+mod tests;
+
+/// Pixels of a PNG for every unit of its SVG: about 1300 pixels across.
+const PNG_SCALE: f32 = 2.0;
+
+/// What a report says beside its pictures.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The heading.
+    pub title: String,
+    /// Tables in order.
+    pub tables: Vec<Table>,
+    /// Sentences that need attention.
+    pub warnings: Vec<String>,
+}
+
+/// Writes `report.html` and its pictures into a folder, which is made when it is not there. Returns the page's path.
+///
+/// # Errors
+/// [`Error::Io`] naming the file.
+pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
+    fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+    let pictures = pictures::all(sink, pedestal);
+    for p in &pictures {
+        put(&dir.join(format!("{}.svg", p.file)), p.picture.svg.as_bytes())?;
+        let path = dir.join(format!("{}.png", p.file));
+        let png = plot::render(&p.picture, PNG_SCALE).map_err(|e| Error::io(&path, e))?;
+        put(&path, &png)?;
+    }
+    let page = dir.join("report.html");
+    put(&page, html::page(&facts.title, &facts.tables, &facts.warnings, &pictures).as_bytes())?;
+    Ok(page)
+}
+
+/// Writes a file under another name and moves it, so that a half-written one never stands there.
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    let part = path.with_extension("part");
+    fs::write(&part, bytes).map_err(|e| Error::io(&part, e))?;
+    fs::rename(&part, path).map_err(|e| Error::io(path, e))
+}

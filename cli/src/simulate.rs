@@ -1,0 +1,124 @@
+//! `simulate`: dark and data frames of a simulated detector, in files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use scheidegg::io::simulate::{Line, Simulation, Written, write_npy, write_raw};
+use scheidegg::pipeline::Progress;
+use scheidegg::{Error, Result};
+use serde_json::json;
+
+use crate::args::{Format, PhysicsArgs, SimulateArgs};
+use crate::failure::{Failure, Outcome, usage};
+use crate::progress::Display;
+use crate::stop;
+use crate::summary::{count, print_json};
+
+/// Runs the subcommand.
+pub fn run(args: &SimulateArgs) -> Outcome {
+    let stop = stop::on_ctrl_c()?;
+    let base = match &args.parameters {
+        Some(path) => Simulation::load(path)?,
+        None => Simulation::default(),
+    };
+    let simulation = simulation(base, &args.physics)?;
+    let written = write(&args.out, &simulation, args.format, (args.darks, args.frames), &stop)?;
+    let data = written.data.as_ref().map(|p| p.display().to_string());
+    if args.json {
+        print_json(&json!({
+            "dark": written.dark,
+            "data": written.data,
+            "parameters": written.parameters,
+            "darks": written.darks,
+            "frames": written.frames,
+            "stopped": written.stopped,
+            "lost_packets": written.health.lost_packets,
+        }));
+        return Ok(());
+    }
+    println!("dark         {} ({} frames)", written.dark.display(), count(written.darks));
+    if let Some(data) = data {
+        println!("data         {data} ({} frames)", count(written.frames));
+    }
+    println!("parameters   {}", written.parameters.display());
+    if written.health.lost_packets > 0 {
+        println!("lost packets {}", count(written.health.lost_packets));
+    }
+    if written.stopped {
+        println!("stopped      after {} frames (Ctrl-C): the files are complete", count(written.frames));
+    }
+    Ok(())
+}
+
+/// Writes a simulation and shows how far it is.
+pub fn write(
+    folder: &Path,
+    simulation: &Simulation,
+    format: Format,
+    (darks, frames): (u64, u64),
+    stop: &Arc<AtomicBool>,
+) -> Outcome<Written> {
+    simulation.validate().map_err(usage)?;
+    fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+    let start = Instant::now();
+    let mut display = Display::new("simulate");
+    let mut progress = |done: u64, total: u64| {
+        display.show(&Progress { frames: done, total: Some(total), clusters: 0, elapsed: start.elapsed() });
+        if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+    };
+    let written = match format {
+        Format::Npy => write_npy(folder, simulation, darks, frames, &mut progress),
+        Format::Raw => write_raw(folder, simulation, darks, frames, &mut progress),
+    };
+    written.map_err(usage)
+}
+
+/// The parameters with what was given on the command line.
+fn simulation(base: Simulation, args: &PhysicsArgs) -> Outcome<Simulation> {
+    let mut s = if args.faultless { base.without_faults() } else { base };
+    macro_rules! take {
+        ($($arg:ident => $field:ident),+ $(,)?) => { $(if let Some(v) = args.$arg { s.$field = v; })+ };
+    }
+    take!(
+        rows => rows, cols => cols, seed => seed, photons => photons_per_frame, gain => gain_adu_per_kev,
+        gain_spread => gain_spread, cloud => cloud_um, pixel => pixel_um, fano => fano,
+        pedestal => pedestal_adu, pedestal_spread => pedestal_spread_adu, noise => noise_adu,
+        noise_spread => noise_spread_adu, common_mode => common_mode_adu, drift => drift_adu_per_1000_frames,
+        hot => hot_pixels, dead => dead_pixels, packet_loss => packet_loss, bits => bits,
+    );
+    if !args.energy.is_empty() {
+        s.lines = args.energy.iter().map(|e| line(e)).collect::<Result<_>>().map_err(Failure::Usage)?;
+    }
+    Ok(s)
+}
+
+/// A line from `8.05` or `8.05:0.88`.
+fn line(text: &str) -> Result<Line> {
+    let (energy, weight) = text.split_once(':').unwrap_or((text, "1"));
+    match (energy.parse(), weight.parse()) {
+        (Ok(energy_kev), Ok(weight)) => Ok(Line { energy_kev, weight }),
+        _ => Err(Error::param("--energy", text, "KEV or KEV:WEIGHT, like 8.048 or 8.048:0.88")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        assert_eq!(line("8.05").unwrap(), Line { energy_kev: 8.05, weight: 1.0 });
+        assert_eq!(line("8.9:0.1").unwrap(), Line { energy_kev: 8.9, weight: 0.1 });
+        assert!(line("8,9").is_err() && line("8:x").is_err());
+    }
+
+    #[test]
+    fn what_is_given_counts_more_than_what_is_faultless() {
+        let args = PhysicsArgs { faultless: true, hot: Some(3), photons: Some(7.0), ..Default::default() };
+        let s = simulation(Simulation::default(), &args).unwrap_or_else(|_| unreachable!());
+        assert_eq!((s.hot_pixels, s.dead_pixels, s.photons_per_frame), (3, 0, 7.0));
+    }
+}

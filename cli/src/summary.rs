@@ -1,0 +1,324 @@
+//! What came of a run: for a reader, and as JSON for a program.
+
+use scheidegg::io::Health;
+use scheidegg::pipeline::{Summary, Trained};
+use scheidegg::{Choice, Params, Pedestal};
+use serde_json::{Value, json};
+
+use crate::plot::grouped;
+use crate::report::Table;
+
+/// A pixel is called hot when its noise is this many times the median.
+const HOT: f64 = 5.0;
+
+/// The state of a pedestal in numbers.
+#[derive(Clone, Debug)]
+pub struct PedestalHealth {
+    /// Dark frames in the window.
+    pub samples: u64,
+    /// Median of the means, in ADU.
+    pub mean_adu: f64,
+    /// Median of the noise, in ADU.
+    pub noise_adu: f64,
+    /// Pixels without noise.
+    pub quiet: Vec<(usize, usize)>,
+    /// Pixels with a noise above 5 times the median.
+    pub hot: Vec<(usize, usize)>,
+    /// Pixels that the user masked.
+    pub masked: usize,
+    /// Pixels masked because no dark frame trained them.
+    pub untrained: usize,
+    /// Quiet pixels that take part and have no noise floor.
+    exposed: usize,
+}
+
+impl PedestalHealth {
+    /// The state of a pedestal under these parameters.
+    pub fn of(pedestal: &Pedestal, params: &Params) -> Self {
+        let median = |values: ndarray::Array2<f64>| {
+            let mut v = values.into_raw_vec_and_offset().0;
+            let middle = v.len() / 2;
+            *v.select_nth_unstable_by(middle, f64::total_cmp).1
+        };
+        let quiet = pedestal.quiet_pixels();
+        let takes_part = |&&(r, c): &&(usize, usize)| {
+            !params.mask.as_ref().is_some_and(|m| m.contains(r, c))
+                && !pedestal.untrained.as_ref().is_some_and(|m| m.contains(r, c))
+        };
+        let exposed = if params.noise_floor_adu > 0.0 { 0 } else { quiet.iter().filter(takes_part).count() };
+        PedestalHealth {
+            samples: pedestal.samples,
+            mean_adu: median(pedestal.mean()),
+            noise_adu: median(pedestal.noise()),
+            quiet,
+            hot: pedestal.hot_pixels(HOT),
+            masked: params.mask.as_ref().map_or(0, |m| m.count()),
+            untrained: pedestal.untrained.as_ref().map_or(0, |m| m.count()),
+            exposed,
+        }
+    }
+
+    /// Sentences that need attention.
+    fn warnings(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.exposed > 0 {
+            let (pixels, some) = (self.exposed, first_of(&self.quiet));
+            out.push(format!(
+                "{pixels} pixels have no noise (stuck, or masked in hardware; row, column {some}): the slightest step \
+                 makes them fire. Give --mask, or --noise-floor 1"
+            ));
+        }
+        if self.untrained > 0 {
+            out.push(format!(
+                "{} pixels were lost in all dark frames but one at most: masked for the run",
+                self.untrained
+            ));
+        }
+        out
+    }
+}
+
+/// The first few pixels of a list.
+fn first_of(pixels: &[(usize, usize)]) -> String {
+    let some: Vec<String> = pixels.iter().take(3).map(|(r, c)| format!("({r}, {c})")).collect();
+    some.join(", ") + if pixels.len() > 3 { ", ..." } else { "" }
+}
+
+/// Everything that is said of a run at its end.
+#[derive(Debug)]
+pub struct RunReport {
+    /// What was read.
+    pub data: String,
+    /// Where the pedestal came from.
+    pub dark: String,
+    /// What was asked.
+    pub params: Params,
+    /// What computed.
+    pub choice: Choice,
+    /// The training, unless the pedestal came from a file.
+    pub trained: Option<Trained>,
+    /// The run.
+    pub summary: Summary,
+    /// The pedestal as training left it.
+    pub pedestal: PedestalHealth,
+    /// Files written.
+    pub written: Vec<String>,
+    /// Further sentences that need attention.
+    pub notes: Vec<String>,
+}
+
+impl RunReport {
+    /// Sentences that need attention, each once.
+    pub fn warnings(&self) -> Vec<String> {
+        let dark = self.trained.iter().flat_map(|t| t.health.warnings.clone());
+        let data = self.summary.health.warnings.clone();
+        let mut out: Vec<String> = Vec::new();
+        for w in dark.chain(data).chain(self.pedestal.warnings()).chain(self.notes.clone()) {
+            if !out.contains(&w) {
+                out.push(w);
+            }
+        }
+        let saturated = self.summary.statistics.saturated;
+        if saturated > 0 {
+            out.push(format!("{saturated} stored values did not fit into i16 and were cut (--payload i32)"));
+        }
+        out
+    }
+
+    /// The same facts as tables, for the screen and the report.
+    pub fn tables(&self) -> Vec<Table> {
+        let s = &self.summary;
+        let row = |name: &str, value: String| (name.to_string(), value);
+        let mut run = vec![
+            row("data", self.data.clone()),
+            row("frames", frames_of(s)),
+            row("clusters", format!("{}, {:.1} a frame", count(s.clusters), s.clusters_per_frame())),
+        ];
+        if s.stopped {
+            run.push(row("stopped", stopped_at(s)));
+        }
+        run.push(row("faults", faults(&s.health)));
+        run.push(row("rate", format!("{} frames/s, {:.1} s", grouped(s.rate(), 0), s.seconds)));
+        run.push(row("backend", format!("{} ({})", self.choice.name, self.choice.device)));
+        for reason in &self.choice.reasons {
+            run.push(row("", reason.clone()));
+        }
+        let p = &self.pedestal;
+        let mut pedestal = vec![row("from", self.dark.clone())];
+        if let Some(t) = &self.trained {
+            pedestal.push(row("dark frames", format!("{}, window {}", count(t.frames), count(p.samples))));
+            if t.health != Health::default() {
+                pedestal.push(row("faults", faults(&t.health)));
+            }
+        }
+        pedestal.push(row("median", format!("mean {:.1} ADU, noise {:.2} ADU", p.mean_adu, p.noise_adu)));
+        let mut pixels = format!("{} quiet (no noise), ", p.quiet.len());
+        pixels += &format!("{} hot (noise above {HOT} times the median), ", p.hot.len());
+        pixels += &format!("{} masked", p.masked + p.untrained);
+        pedestal.push(row("pixels", pixels));
+        let q = &self.params;
+        let asked = vec![
+            row("cluster", format!("{}, stored as {}", q.size, q.payload)),
+            row("threshold", format!("{} times the noise{}", q.n_sigma, floor_of(q))),
+            row("mode", format!("{}, noise {}, precision {}{}", q.update, q.noise, q.precision, rest_of(q))),
+        ];
+        let table = |title: &str, rows| Table { title: title.into(), rows };
+        vec![table("Run", run), table("Pedestal", pedestal), table("Parameters", asked)]
+    }
+
+    /// Prints the summary.
+    pub fn print(&self) {
+        print_tables(&self.tables());
+        for file in &self.written {
+            println!("written      {file}");
+        }
+        for w in self.warnings() {
+            println!("warning      {w}");
+        }
+    }
+
+    /// The summary as a JSON object.
+    pub fn json(&self) -> Value {
+        let (s, p, q) = (&self.summary, &self.pedestal, &self.params);
+        json!({
+            "data": self.data,
+            "dark": self.dark,
+            "frames": s.frames,
+            "first_frame": s.first_frame,
+            "last_frame": s.last_frame,
+            "stopped": s.stopped,
+            "stopped_at_frame": if s.stopped { s.last_frame } else { None },
+            "clusters": s.clusters,
+            "clusters_per_frame": s.clusters_per_frame(),
+            "seconds": s.seconds,
+            "frames_per_second": s.rate(),
+            "saturated_values": s.statistics.saturated,
+            "redone_batches": s.statistics.redone,
+            "health": health(&s.health),
+            "backend": {
+                "name": self.choice.name,
+                "device": self.choice.device,
+                "reasons": self.choice.reasons,
+            },
+            "training": self.trained.as_ref().map(|t| json!({
+                "frames": t.frames,
+                "seconds": t.seconds,
+                "health": health(&t.health),
+            })),
+            "pedestal": {
+                "samples": p.samples,
+                "median_mean_adu": p.mean_adu,
+                "median_noise_adu": p.noise_adu,
+                "quiet_pixels": p.quiet.len(),
+                "hot_pixels": p.hot.len(),
+                "masked_pixels": p.masked,
+                "untrained_pixels": p.untrained,
+            },
+            "params": params(q),
+            "written": self.written,
+            "warnings": self.warnings(),
+        })
+    }
+}
+
+/// Prints tables without their titles, names in a column.
+pub fn print_tables(tables: &[Table]) {
+    for table in tables {
+        for (i, (name, value)) in table.rows.iter().enumerate() {
+            // The first row of a table says what it is about where its own name does not.
+            let name = if i == 0 && name == "from" { "pedestal" } else { name };
+            println!("{name:<12} {value}");
+        }
+    }
+}
+
+/// A count with its thousands apart.
+pub fn count(n: u64) -> String {
+    grouped(n as f64, 0)
+}
+
+fn frames_of(s: &Summary) -> String {
+    match (s.first_frame, s.last_frame) {
+        (Some(a), Some(b)) => format!("{}, numbers {a} to {b}", count(s.frames)),
+        _ => "none".into(),
+    }
+}
+
+/// Where a run was stopped, in words.
+pub fn stopped_at(s: &Summary) -> String {
+    match s.last_frame {
+        Some(n) => format!("at frame {n} (Ctrl-C): the output is complete up to and with it"),
+        None => "before the first frame (Ctrl-C)".into(),
+    }
+}
+
+/// What was wrong with frames, in words.
+fn faults(h: &Health) -> String {
+    let mut out = format!("{} gaps, {} lost packets", count(h.gaps), count(h.lost_packets));
+    if h.lost_pixels > 0 {
+        out += &format!(" ({} pixels masked in their frames)", count(h.lost_pixels));
+    }
+    if h.incomplete_frames > 0 {
+        out += &format!(", {} incomplete frames left out", count(h.incomplete_frames));
+    }
+    if h.repeated_frames > 0 {
+        out += &format!(", {} repeated frames left out", count(h.repeated_frames));
+    }
+    if h.gain_pixels > 0 {
+        out += &format!(", {} pixels in another gain masked in their frames", count(h.gain_pixels));
+    }
+    out
+}
+
+fn floor_of(q: &Params) -> String {
+    if q.noise_floor_adu > 0.0 {
+        format!(", noise at least {} ADU", q.noise_floor_adu)
+    } else {
+        String::new()
+    }
+}
+
+fn rest_of(q: &Params) -> String {
+    let mut out = format!(", ties {}", q.ties);
+    if q.test2 {
+        out += ", quadrant test";
+    }
+    if q.lanes > 1 {
+        out += &format!(", {} lanes", q.lanes);
+    }
+    out
+}
+
+/// What was wrong with frames, for JSON.
+pub fn health(h: &Health) -> Value {
+    json!({
+        "gaps": h.gaps,
+        "incomplete_frames": h.incomplete_frames,
+        "repeated_frames": h.repeated_frames,
+        "lost_packets": h.lost_packets,
+        "lost_pixels": h.lost_pixels,
+        "gain_pixels": h.gain_pixels,
+        "warnings": h.warnings,
+    })
+}
+
+fn params(q: &Params) -> Value {
+    json!({
+        "size": q.size.to_string(),
+        "n_sigma": q.n_sigma,
+        "update": q.update.word(),
+        "noise": q.noise.word(),
+        "precision": q.precision.word(),
+        "ties": q.ties.word(),
+        "test2": q.test2,
+        "lanes": q.lanes,
+        "noise_floor_adu": q.noise_floor_adu,
+        "payload": q.payload.word(),
+        "pedestal_samples": q.pedestal_samples,
+    })
+}
+
+/// Prints one JSON object.
+pub fn print_json(value: &Value) {
+    println!("{value:#}");
+}

@@ -1,0 +1,315 @@
+//! `find` on golden runs, its arguments, its results and its errors.
+
+mod common;
+
+use std::fs;
+
+use common::{bool_npy, clusters, fails, golden_files, json, names, run, stdout, write_npy};
+use scheidegg::{Noise, Precision, Shape, Ties, Update};
+use scheidegg_conformance::golden;
+
+#[test]
+fn every_golden_result_comes_out_of_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = golden::SETS.map(|set| (set, golden_files(dir.path(), set)));
+    let mut seen = 0;
+    for name in golden::results().unwrap() {
+        let e = golden::result(&name).unwrap();
+        let (_, (dark, data)) = files.iter().find(|(set, _)| *set == e.set).unwrap();
+        let (size, precision) = (e.params.size.to_string(), e.params.precision.word());
+        for ending in ["npz", "clust", "npy"] {
+            let out = dir.path().join(format!("out.{ending}"));
+            let mut args: Vec<&str> = vec!["find", "--dark", dark.to_str().unwrap(), "--data"];
+            args.extend([data.to_str().unwrap(), "--out", out.to_str().unwrap(), "--json"]);
+            args.extend(["--size", &size, "--precision", precision]);
+            args.extend(["--update", e.params.update.word(), "--noise", e.params.noise.word()]);
+            args.extend(["--ties", e.params.ties.word()]);
+            let mask = dir.path().join("mask.npy");
+            if let Some(m) = &e.params.mask {
+                let Shape { rows, cols } = m.shape();
+                let bytes = bool_npy(rows, cols, (0..rows * cols).map(|i| m.contains_index(i)));
+                fs::write(&mask, bytes).unwrap();
+                args.extend(["--mask", mask.to_str().unwrap()]);
+            }
+            if e.params.test2 {
+                args.push("--test2");
+            }
+            let (lanes, floor) = (e.params.lanes.to_string(), e.params.noise_floor_adu.to_string());
+            args.extend(["--lanes", &lanes, "--noise-floor", &floor]);
+            let said = json(&args);
+            assert_eq!(said["clusters"], e.frame.len(), "{name}");
+            let found = clusters(&out, &size);
+            assert_eq!(found.len(), e.frame.len(), "{name}");
+            let n = e.params.size.pixels();
+            for (i, (frame, x, y, values)) in found.iter().enumerate() {
+                let want: Vec<f64> = e.data[i * n..(i + 1) * n].iter().map(|v| f64::from(*v)).collect();
+                assert_eq!(
+                    (frame, x, y, values),
+                    (&e.frame[i], &e.x[i], &e.y[i], &want),
+                    "{name}, cluster {i}"
+                );
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen > 40, "{seen} golden results");
+    // Every mode that the program offers was among them.
+    let all: Vec<_> = golden::results().unwrap().iter().map(|n| golden::result(n).unwrap().params).collect();
+    assert!(Precision::ALL.iter().all(|p| all.iter().any(|q| q.precision == *p)));
+    assert!(Update::ALL.iter().all(|p| all.iter().any(|q| q.update == *p)));
+    assert!(Noise::ALL.iter().all(|p| all.iter().any(|q| q.noise == *p)));
+    assert!(Ties::ALL.iter().all(|p| all.iter().any(|q| q.ties == *p)));
+}
+
+#[test]
+fn the_summary_says_what_was_done_and_json_says_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let out = dir.path().join("a.clust");
+    let args = ["find", "--dark", dark.to_str().unwrap(), "--data", data.to_str().unwrap(), "--out"];
+    let o = run(args.iter().chain(&[out.to_str().unwrap()]));
+    assert!(o.status.success());
+    let text = stdout(&o);
+    for word in [
+        "1073",
+        "frames",
+        "clusters",
+        "gaps",
+        "lost packets",
+        "frames/s",
+        "quiet",
+        "hot",
+        "masked",
+        "backend",
+    ] {
+        assert!(text.contains(word), "no {word} in\n{text}");
+    }
+    let said = json(args.iter().chain(&[out.to_str().unwrap(), "--json"]));
+    assert_eq!(said["frames"], 120);
+    assert_eq!(said["clusters"], 1073);
+    assert_eq!((&said["first_frame"], &said["last_frame"]), (&0.into(), &119.into()));
+    assert_eq!(said["stopped"], false);
+    assert_eq!(said["training"]["frames"], 1000);
+    assert!(said["backend"]["reasons"].as_array().is_some_and(|r| !r.is_empty()));
+    assert_eq!(said["written"][0], out.to_str().unwrap());
+    assert_eq!(names(dir.path()), ["a.clust", "moench_dark.npy", "moench_data.npy"]);
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "weak");
+    let bytes = ["1", "2", "5"].map(|threads| {
+        let out = dir.path().join("t.clust");
+        json([
+            "find",
+            "--dark",
+            dark.to_str().unwrap(),
+            "--data",
+            data.to_str().unwrap(),
+            "--json",
+            "--threads",
+            threads,
+            "--out",
+            out.to_str().unwrap(),
+        ]);
+        fs::read(out).unwrap()
+    });
+    assert!(bytes[0].len() > 1000 && bytes[0] == bytes[1] && bytes[0] == bytes[2]);
+}
+
+#[test]
+fn first_frames_and_several_files_are_parts_of_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let set = golden::set("moench").unwrap();
+    let cut = 50 * set.shape.pixels();
+    let (a, b) = (dir.path().join("a.npy"), dir.path().join("b.npy"));
+    write_npy(&a, set.shape, &set.data[..cut]);
+    write_npy(&b, set.shape, &set.data[cut..]);
+    let find = |name: &str, data: &[&str], more: &[&str]| {
+        let out = dir.path().join(name);
+        let args =
+            ["find", "--json", "--dark", dark.to_str().unwrap(), "--out", out.to_str().unwrap(), "--data"];
+        let said = json(args.iter().chain(data).chain(more));
+        (said, clusters(&out, "3"))
+    };
+    let (_, whole) = find("whole.npz", &[data.to_str().unwrap()], &[]);
+    let (said, parts) = find("parts.npz", &[a.to_str().unwrap(), b.to_str().unwrap()], &[]);
+    assert_eq!(whole, parts);
+    assert!(said["warnings"][0].as_str().unwrap().contains("begin again"), "{said}");
+    let (said, some) = find("some.npz", &[data.to_str().unwrap()], &["--first", "0", "--frames", "33"]);
+    assert_eq!(said["frames"], 33);
+    assert!(some.iter().eq(whole.iter().filter(|c| c.0 < 33)));
+    let (said, _) = find("tail.npz", &[data.to_str().unwrap()], &["--first", "100"]);
+    assert_eq!((&said["frames"], &said["first_frame"]), (&20.into(), &100.into()));
+}
+
+#[test]
+fn a_saved_pedestal_starts_the_same_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (dark, data) = (dark.to_str().unwrap(), data.to_str().unwrap());
+    for (noise, precision) in [("tracked", "f32"), ("fixed", "f64")] {
+        let mode = ["--noise", noise, "--precision", precision, "--json", "--data", data];
+        json(
+            ["find", "--dark", dark, "--out", &at("a.clust"), "--save-pedestal", &at("p.npz")]
+                .iter()
+                .chain(&mode),
+        );
+        json(["find", "--pedestal", &at("p.npz"), "--out", &at("b.clust")].iter().chain(&mode));
+        assert_eq!(fs::read(at("a.clust")).unwrap(), fs::read(at("b.clust")).unwrap());
+    }
+    let said = fails(["find", "--pedestal", &at("p.npz"), "--data", data, "--out", &at("c.clust")], 2);
+    assert!(said.contains("precision"), "{said}");
+}
+
+#[test]
+fn a_mask_takes_pixels_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let set = golden::set("moench").unwrap();
+    // The left half is masked.
+    let (rows, cols) = (set.shape.rows, set.shape.cols);
+    let half = |rows: usize| bool_npy(rows, cols, (0..rows * cols).map(|i| i % cols < cols / 2));
+    let mask = dir.path().join("mask.npy");
+    fs::write(&mask, half(rows)).unwrap();
+    let out = dir.path().join("m.npz");
+    let args = [
+        "find",
+        "--dark",
+        dark.to_str().unwrap(),
+        "--data",
+        data.to_str().unwrap(),
+        "--mask",
+        mask.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+        "--json",
+    ];
+    let said = json(args);
+    assert_eq!(said["pedestal"]["masked_pixels"], rows * (cols / 2));
+    let found = clusters(&out, "3");
+    assert!(!found.is_empty() && found.iter().all(|c| usize::from(c.1) >= cols / 2));
+    fs::write(&mask, half(rows - 1)).unwrap();
+    let said = fails(args, 1);
+    assert!(said.contains("mask.npy") && said.contains(&format!("{rows} x {cols}")), "{said}");
+}
+
+#[test]
+fn errors_name_the_thing_and_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let (dark, data) = (dark.to_str().unwrap(), data.to_str().unwrap());
+    let out = dir.path().join("out.clust");
+    fs::write(&out, "of an earlier run").unwrap();
+    let out = out.to_str().unwrap();
+    let cut = dir.path().join("cut.npy");
+    let bytes = fs::read(data).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() - 1000]).unwrap();
+    let small = dir.path().join("small.npy");
+    write_npy(&small, Shape { rows: 3, cols: 4 }, &[0; 24]);
+    let before = names(dir.path());
+
+    let base = ["find", "--dark", dark, "--data", data, "--out", out];
+    for (more, status, words) in [
+        (
+            &["--pedestal-samples", "1001"][..],
+            1,
+            "moench_dark.npy: 1000 dark frames, the pedestal needs 1001 (give more, or --pedestal-samples 1000)",
+        ),
+        (&["--first", "121"], 1, "moench_data.npy: 120 frames, the first one asked for is 121"),
+        (&["--backend", "abacus"], 2, "backend = abacus: expected one of auto, "),
+        (&["--n-sigma", "-1"], 2, "n_sigma = -1"),
+        (&["--lanes", "0"], 2, "lanes = 0"),
+        (&["--threads", "0"], 2, "--threads = 0"),
+        (&["--test2", "--size", "4"], 2, "test2"),
+        (&["--size", "16"], 2, "2 to 15 pixels"),
+        (&["--mask", "nowhere.npy"], 1, "nowhere.npy"),
+        (&["--out", "clusters.txt"], 1, "clusters.txt"),
+        (&["--update", "sometimes"], 2, "possible values: frozen, serial"),
+        (&["--pedestal", "p.npz"], 2, "cannot be used with"),
+    ] {
+        let said = fails(base.iter().chain(more), status);
+        assert!(said.contains(words), "{more:?}: {said}");
+    }
+    let with = |dark: &str, data: &str| fails(["find", "--dark", dark, "--data", data, "--out", out], 1);
+    assert!(with(dark, cut.to_str().unwrap()).contains("cut.npy"));
+    assert!(with(dark, small.to_str().unwrap()).contains("moench_dark.npy: shape 33 x 41, expected 3 x 4"));
+    assert!(with(dark, "nowhere.npy").contains("nowhere.npy: there is no such file"));
+    assert!(with(dark, out).contains("holds results, not frames"));
+    // Dark and data in one file: darks must not be judged.
+    let said = fails(["find", "--dark", data, "--data", data, "--out", out, "--pedestal-samples", "20"], 2);
+    assert!(said.contains("--first"), "{said}");
+    assert_eq!(fs::read(out).unwrap(), b"of an earlier run");
+    assert_eq!(names(dir.path()), before, "something was left behind");
+}
+
+#[test]
+fn one_file_can_hold_darks_and_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = golden::set("moench").unwrap();
+    let both = dir.path().join("both.npy");
+    let darks = &set.darks[..100 * set.shape.pixels()];
+    write_npy(&both, set.shape, &[darks, &set.data[..]].concat());
+    let dark = dir.path().join("dark.npy");
+    write_npy(&dark, set.shape, darks);
+    let data = dir.path().join("data.npy");
+    write_npy(&data, set.shape, &set.data);
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let common = ["--pedestal-samples", "100", "--json"];
+    let (b, d) = (at("both.npy"), at("data.npy"));
+    let one = json(
+        ["find", "--dark", &b, "--data", &b, "--first", "100", "--out", &at("1.npz")].iter().chain(&common),
+    );
+    let two =
+        json(["find", "--dark", &at("dark.npy"), "--data", &d, "--out", &at("2.npz")].iter().chain(&common));
+    assert_eq!((&one["frames"], &one["training"]["frames"]), (&120.into(), &100.into()));
+    assert_eq!(one["clusters"], two["clusters"]);
+    let (one, two) =
+        (clusters(dir.path().join("1.npz").as_path(), "3"), clusters(&dir.path().join("2.npz"), "3"));
+    assert!(one.iter().map(|c| (c.0 - 100, c.1, c.2, c.3.clone())).eq(two));
+}
+
+/// Dark frames alike in every pixel, and one frame with two equal neighbours: a tie to the bit.
+#[test]
+fn every_option_reaches_the_finder() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = Shape { rows: 9, cols: 9 };
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let darks: Vec<u16> = (0..20 * shape.pixels()).map(|i| 100 + (i / shape.pixels() % 3) as u16).collect();
+    let mut frame = vec![101; shape.pixels()];
+    (frame[40], frame[41]) = (5000, 5000);
+    write_npy(dir.path().join("dark.npy").as_path(), shape, &darks);
+    write_npy(dir.path().join("data.npy").as_path(), shape, &frame);
+    let (dark, data, out) = (at("dark.npy"), at("data.npy"), at("o.npz"));
+    let base =
+        ["find", "--dark", &dark, "--data", &data, "--out", &out, "--pedestal-samples", "20", "--json"];
+    let with = |more: &[&str]| json(base.iter().chain(more));
+    let said = with(&[]);
+    assert_eq!(said["clusters"], 2);
+    assert_eq!(with(&["--ties", "first"])["clusters"], 1);
+    assert_eq!(with(&["--noise-floor", "2000"])["clusters"], 0);
+    for (option, value, name) in [
+        ("--size", "5x3", "size"),
+        ("--update", "serial", "update"),
+        ("--noise", "fixed", "noise"),
+        ("--precision", "f64f32", "precision"),
+        ("--payload", "f16", "payload"),
+        ("--ties", "first", "ties"),
+    ] {
+        assert_ne!(said["params"][name], value);
+        assert_eq!(with(&[option, value])["params"][name], value);
+    }
+    for (option, value, name) in [
+        ("--n-sigma", "7.5", "n_sigma"),
+        ("--lanes", "3", "lanes"),
+        ("--noise-floor", "2.5", "noise_floor_adu"),
+    ] {
+        assert_eq!(with(&[option, value])["params"][name].as_f64().unwrap().to_string(), value);
+    }
+    assert_eq!(with(&["--test2"])["params"]["test2"], true);
+    let clipped = with(&["--payload", "i16", "--n-sigma", "1"]);
+    assert_eq!(clipped["saturated_values"], 0);
+}

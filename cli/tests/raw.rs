@@ -1,0 +1,159 @@
+//! `find` on SLS raw runs: a real JUNGFRAU module, ports, gains, faults.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{clusters, fails, json, real_data};
+use scheidegg::io::raw::Detector;
+use scheidegg::io::{NpySource, OpenOptions, RawOptions, RawWriter, Source, open_source};
+use scheidegg::{FrameBuf, FrameOwner, Shape};
+
+/// Six frames train, the rest is searched.
+fn find(master: &Path, out: &Path) -> serde_json::Value {
+    let master = master.to_str().unwrap();
+    json([
+        "find",
+        "--dark",
+        master,
+        "--data",
+        master,
+        "--pedestal-samples",
+        "6",
+        "--first",
+        "6",
+        "--json",
+        "--out",
+        out.to_str().unwrap(),
+    ])
+}
+
+fn all_frames(source: &mut dyn Source) -> FrameBuf {
+    let mut buf = FrameBuf::new(source.shape(), source.remaining().unwrap() as usize);
+    source.read(&mut buf).unwrap();
+    buf
+}
+
+/// Writes frames as a JUNGFRAU run, a module through one port or two.
+fn write(dir: &Path, name: &str, ports: usize, frames: &FrameBuf) -> std::path::PathBuf {
+    let options =
+        RawOptions { ports, max_frames_per_file: 3, ..RawOptions::new(Detector::Jungfrau, frames.shape()) };
+    let mut run = RawWriter::create(dir, name, &options).unwrap();
+    let frames = frames.frames();
+    (0..frames.len()).for_each(|k| run.push(frames.number(k), frames.frame(k)).unwrap());
+    run.finish().unwrap()
+}
+
+#[test]
+fn one_port_and_two_ports_give_the_same_clusters() {
+    let dir = tempfile::tempdir().unwrap();
+    // Real frames where they are, simulated ones everywhere.
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    json([
+        "simulate",
+        "--out",
+        &at("s"),
+        "--rows",
+        "512",
+        "--cols",
+        "1024",
+        "--photons",
+        "2000",
+        "--darks",
+        "1",
+        "--frames",
+        "10",
+        "--json",
+    ]);
+    let mut runs = vec![all_frames(&mut NpySource::open(Path::new(&at("s/data.npy"))).unwrap())];
+    if let Some(real) = real_data("jungfrau") {
+        for name in ["jungfrau_single_master_0.json", "jungfrau_double_master_0.json"] {
+            let mut source = open_source(&real.join(name), &OpenOptions::default()).unwrap();
+            assert_eq!(source.shape(), Shape { rows: 512, cols: 1024 });
+            runs.push(all_frames(&mut *source));
+        }
+    }
+    for frames in &runs {
+        assert_eq!(frames.len(), 10);
+        let said = [1, 2].map(|ports| {
+            let master = write(dir.path(), &format!("p{ports}"), ports, frames);
+            let back = all_frames(&mut *open_source(&master, &OpenOptions::default()).unwrap());
+            assert!(back.frames().as_slice() == frames.frames().as_slice(), "frames through {ports} ports");
+            let out = dir.path().join(format!("p{ports}.clust"));
+            (find(&master, &out)["clusters"].as_u64().unwrap(), fs::read(out).unwrap())
+        });
+        assert!(said[0].0 > 100 && said[0] == said[1], "{} and {} clusters", said[0].0, said[1].0);
+    }
+}
+
+#[test]
+fn the_real_module_is_searched_through_one_port_and_through_two() {
+    let Some(real) = real_data("jungfrau") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["single", "double"] {
+        let out = dir.path().join("out.npz");
+        let said = find(&real.join(format!("jungfrau_{name}_master_0.json")), &out);
+        assert_eq!((&said["frames"], &said["training"]["frames"]), (&4.into(), &6.into()));
+        assert_eq!((&said["first_frame"], &said["last_frame"]), (&7.into(), &10.into()));
+        assert_eq!(said["health"]["lost_packets"], 0);
+        // The stuck pixels, at the same place through one port and through two.
+        assert_eq!(said["pedestal"]["quiet_pixels"], 2);
+        assert!(said["warnings"].to_string().contains("(48, 421), (255, 175)"), "{said}");
+        assert!(clusters(&out, "3").iter().all(|c| c.2 < 512 && c.1 < 1024));
+    }
+}
+
+#[test]
+fn the_malformed_master_is_refused_by_its_key() {
+    let Some(file) = real_data("masters/malformed_jungfrau_master_0.json") else { return };
+    let file = file.to_str().unwrap();
+    for args in
+        [vec!["info", file], vec!["find", "--dark", file, "--data", file, "--first", "1", "--out", "x.npz"]]
+    {
+        let said = fails(args, 1);
+        assert!(
+            said.contains("malformed_jungfrau_master_0.json") && said.contains("\"Image Size in bytes\""),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn gains_are_masked_and_counted_or_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = Shape { rows: 256, cols: 256 };
+    let mut frames = FrameBuf::new(shape, 10);
+    for k in 0..10u64 {
+        frames
+            .push(k, |pixels| {
+                for (i, p) in pixels.iter_mut().enumerate() {
+                    *p = 1000 + ((i as u64 * 7919 + k * 104_729) % 17) as u16;
+                }
+                // Gain 1 in a data frame: not charge.
+                pixels[shape.cols * 100 + 50] |= if k == 8 { 0x4000 } else { 0 };
+                Ok(None)
+            })
+            .unwrap();
+    }
+    let master = write(dir.path(), "gain", 1, &frames);
+    let (master, out) = (master.to_str().unwrap(), dir.path().join("o.npz"));
+    let args = [
+        "find",
+        "--dark",
+        master,
+        "--data",
+        master,
+        "--pedestal-samples",
+        "6",
+        "--first",
+        "6",
+        "--json",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let said = json(args);
+    assert_eq!((&said["health"]["gain_pixels"], &said["clusters"]), (&1.into(), &0.into()), "{said}");
+    let said = json(args.iter().chain(&["--gain", "keep"]));
+    assert_eq!(said["health"]["gain_pixels"], 0, "{said}");
+}

@@ -1,0 +1,188 @@
+//! Cluster files (`.clust`): per frame an `i32` frame number, a `u32` count and the records. There is no header: the
+//! window and the type of the values must be told.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, record_bytes};
+
+use super::output::Output;
+use super::{Results, Sink, whole_range};
+
+/// Bytes before the records of a frame.
+const FRAME_HEADER: usize = 8;
+
+/// Writes a cluster file. A frame without clusters is written too, so that no frame gets lost.
+#[derive(Debug)]
+pub struct ClustSink {
+    out: Option<Output>,
+    path: PathBuf,
+    size: ClusterSize,
+    payload: Payload,
+}
+
+impl ClustSink {
+    /// Starts a file for clusters of this kind.
+    ///
+    /// # Errors
+    /// As [`Output::create`].
+    pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
+        let path = path.into();
+        Ok(ClustSink { out: Some(Output::create(&path)?), path, size, payload })
+    }
+}
+
+impl Sink for ClustSink {
+    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+        super::check_kind(&self.path, (self.size, self.payload), (batch.size(), batch.payload()))?;
+        let Some(out) = &mut self.out else { return Err(super::written_after_end(&self.path)) };
+        // Nothing of a batch is written when one of its frames cannot be.
+        if let Some(number) = batch.numbers().iter().find(|n| i32::try_from(**n).is_err()) {
+            return Err(Error::file(
+                &self.path,
+                format!(
+                    "frame {number}: a cluster file holds frame numbers up to {} (write .npz or .npy instead)",
+                    i32::MAX
+                ),
+            ));
+        }
+        for (k, number) in batch.numbers().iter().enumerate() {
+            let count = batch.offsets()[k + 1] - batch.offsets()[k];
+            let Ok(count) = u32::try_from(count) else {
+                let what =
+                    format!("frame {number}: {count} clusters, a cluster file holds {} a frame", u32::MAX);
+                return Err(Error::file(&self.path, what));
+            };
+            let mut header = [0; FRAME_HEADER];
+            header[..4].copy_from_slice(&(*number as i32).to_le_bytes());
+            header[4..].copy_from_slice(&count.to_le_bytes());
+            out.write(&header)?;
+            out.write(batch.frame_bytes(k))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.out.take().map_or(Ok(()), Output::finish)
+    }
+}
+
+/// Reads a cluster file frame by frame.
+#[derive(Debug)]
+pub struct ClustReader<R = BufReader<File>> {
+    path: PathBuf,
+    from: R,
+    size: ClusterSize,
+    payload: Payload,
+    /// Bytes of the file, and how many of them were read.
+    bytes: u64,
+    at: u64,
+    /// Number of the last frame.
+    last: Option<i32>,
+}
+
+impl ClustReader {
+    /// Opens a file of clusters of this kind.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn open(path: &Path, size: ClusterSize, payload: Payload) -> Result<ClustReader> {
+        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let bytes = file.metadata().map_err(|e| Error::io(path, e))?.len();
+        let from = BufReader::with_capacity(1 << 20, file);
+        Ok(ClustReader { path: path.to_path_buf(), from, size, payload, bytes, at: 0, last: None })
+    }
+}
+
+impl<'a> ClustReader<&'a [u8]> {
+    /// Reads the content of a cluster file.
+    pub fn of_bytes(content: &'a [u8], size: ClusterSize, payload: Payload) -> Self {
+        let path = PathBuf::from("memory.clust");
+        ClustReader { path, from: content, size, payload, bytes: content.len() as u64, at: 0, last: None }
+    }
+}
+
+impl<R: Read> ClustReader<R> {
+    /// Appends the next frame to `into`; false at the end of the file.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that ends inside a frame, with the byte and the frame.
+    pub fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool> {
+        if self.at == self.bytes {
+            return Ok(false);
+        }
+        let start = self.at;
+        let left = self.bytes - start;
+        if left < FRAME_HEADER as u64 {
+            let after = self.last.map_or("the first frame".into(), |n| format!("the frame after {n}"));
+            return Err(self.err(format!(
+                "ends inside {after}: at byte {start} {left} bytes are left, a frame starts with {FRAME_HEADER}"
+            )));
+        }
+        let mut header = [0; FRAME_HEADER];
+        self.fill(&mut header)?;
+        let number = i32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let count = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let Ok(frame) = u64::try_from(number) else {
+            return Err(self
+                .err(format!("frame number {number} at byte {start}: expected 0 or more{}", self.doubt())));
+        };
+        let each = record_bytes(self.size, self.payload) as u64;
+        // Seen before any memory is asked for: the count of a damaged file may be anything.
+        let (need, there) = (u64::from(count) * each, left - FRAME_HEADER as u64);
+        if need > there {
+            return Err(self.err(format!(
+                "ends inside frame {number}, which starts at byte {start}: {count} clusters of {each} bytes were \
+                 promised, {} are there, the file ends at byte {} ({} is missing){}",
+                there / each,
+                self.bytes,
+                whole_range(need - there, "byte"),
+                self.doubt()
+            )));
+        }
+        let records = into.spare_bytes(count as usize);
+        self.from.read_exact(records).map_err(|e| Error::io(&self.path, e))?;
+        self.at += need;
+        into.finish_frame(frame, count as usize);
+        self.last = Some(number);
+        Ok(true)
+    }
+
+    fn fill(&mut self, into: &mut [u8]) -> Result<()> {
+        self.from.read_exact(into).map_err(|e| Error::io(&self.path, e))?;
+        self.at += into.len() as u64;
+        Ok(())
+    }
+
+    fn err(&self, what: String) -> Error {
+        Error::file(&self.path, what)
+    }
+
+    fn doubt(&self) -> String {
+        format!("; is it really {} of {}?", self.size, self.payload)
+    }
+}
+
+impl<R: Read + Send> Results for ClustReader<R> {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn size(&self) -> ClusterSize {
+        self.size
+    }
+
+    fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    fn read(&mut self, into: &mut ClustersBuf, frames: usize) -> Result<usize> {
+        for k in 0..frames {
+            if !self.read_frame(into)? {
+                return Ok(k);
+            }
+        }
+        Ok(frames)
+    }
+}

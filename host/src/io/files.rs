@@ -1,0 +1,155 @@
+//! From the name of a file to what reads or writes it.
+
+use std::path::Path;
+
+use scheidegg_finder::{ClusterSize, Error, Params, Payload, Result, Shape};
+
+use super::clust::{ClustReader, ClustSink};
+use super::columns::{NpySink, NpzSink};
+use super::dat::DatSource;
+use super::npy::NpySource;
+use super::raw::{self, Gain, RawReading, RawSource};
+use super::table::TableReader;
+use super::{Results, Sink, Source};
+
+/// Choices that files leave to their reader.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// What becomes of pixels that are not in gain 0 (raw and `.dat`).
+    pub gain: Gain,
+    /// Which region of interest is read where a raw run has several.
+    pub roi: Option<usize>,
+    /// The shape of the images of a `.dat` file, where its length does not tell.
+    pub dat_shape: Option<Shape>,
+}
+
+/// The kinds of files that frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameFile {
+    /// The master file of an SLS raw run.
+    RawMaster,
+    /// A `.npy` file.
+    Npy,
+    /// A JUNGFRAU `.dat` file.
+    Dat,
+}
+
+impl FrameFile {
+    /// Which kind a file is, by its name.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a name that says nothing, for results, and for a data file of a raw run, with its master.
+    pub fn of(path: &Path) -> Result<FrameFile> {
+        let err = |what: String| Err(Error::file(path, what));
+        if path.is_dir() {
+            return err("is a folder: give a master file, or a .npy or .dat file".into());
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(parts) = raw::data_file_name(&name) {
+            let masters = raw::masters_of(path, &parts);
+            let master = masters.iter().find(|m| m.is_file());
+            return err(match master {
+                Some(master) => {
+                    format!("is one data file of a raw run: give the run's master file {}", master.display())
+                }
+                None => format!(
+                    "is one data file of a raw run, and the run's master file {} is not there: it says how the data \
+                     files are to be read",
+                    masters[0].display()
+                ),
+            });
+        }
+        match extension(path).as_str() {
+            "npy" => Ok(FrameFile::Npy),
+            "dat" => Ok(FrameFile::Dat),
+            "json" | "raw" => Ok(FrameFile::RawMaster),
+            "clust" | "npz" => err("holds results, not frames".into()),
+            "h5" | "hdf5" | "nxs" => {
+                err("HDF5 files are not read (export frames to .npy, or use the raw files)".into())
+            }
+            _ => {
+                err("frames are read from raw runs (their master .json or .raw), .npy and .dat files".into())
+            }
+        }
+    }
+}
+
+fn extension(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
+}
+
+fn must_be_there(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::file(path, "there is no such file")),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+/// Opens a file of frames, by its name.
+///
+/// # Errors
+/// What [`FrameFile::of`] and the source of that kind say.
+pub fn open_source(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>> {
+    let kind = FrameFile::of(path)?;
+    must_be_there(path)?;
+    Ok(match kind {
+        FrameFile::Npy => Box::new(NpySource::open(path)?),
+        FrameFile::Dat => Box::new(DatSource::open(path, options.dat_shape, options.gain)?),
+        FrameFile::RawMaster => {
+            let reading = RawReading { gain: options.gain, roi: options.roi };
+            Box::new(RawSource::open(path, &reading)?)
+        }
+    })
+}
+
+/// Starts a file for the clusters of a finder with these parameters, by its extension: `.clust`, `.npz` or `.npy`.
+///
+/// # Errors
+/// [`Error::File`] for another extension; as [`Output::create`](super::Output::create).
+pub fn open_sink(path: &Path, params: &Params) -> Result<Box<dyn Sink>> {
+    Ok(match extension(path).as_str() {
+        "clust" => Box::new(ClustSink::create(path, params.size, params.payload)?),
+        "npz" => Box::new(NpzSink::create(path, params.size, params.payload)?),
+        "npy" => Box::new(NpySink::create(path, params.size, params.payload)?),
+        _ => return Err(Error::file(path, "clusters are written to .clust, .npz and .npy files")),
+    })
+}
+
+/// Opens a file of clusters, by its extension. Columns (`.npz`, `.npy`) say what they hold, and must agree with `size` and
+/// `payload` where those are given; a `.clust` file must be told its size, and its payload where that is not `i32`.
+///
+/// # Errors
+/// [`Error::File`] for another extension, for columns that are missing or of another kind, for a `.clust` file without a
+/// size.
+pub fn open_results(
+    path: &Path,
+    size: Option<ClusterSize>,
+    payload: Option<Payload>,
+) -> Result<Box<dyn Results>> {
+    must_be_there(path)?;
+    match extension(path).as_str() {
+        "clust" => {
+            let Some(size) = size else {
+                return Err(Error::file(
+                    path,
+                    "a cluster file does not say its window: give its size (like 3 or 3x5)",
+                ));
+            };
+            Ok(Box::new(ClustReader::open(path, size, payload.unwrap_or(Payload::I32))?))
+        }
+        "npz" | "npy" => {
+            let reader = TableReader::open(path)?;
+            let (found_size, found_payload) = (reader.size(), reader.payload());
+            if size.is_some_and(|s| s != found_size) || payload.is_some_and(|p| p != found_payload) {
+                let asked = (size.unwrap_or(found_size), payload.unwrap_or(found_payload));
+                return Err(Error::file(
+                    path,
+                    format!("holds clusters of {found_size} {found_payload}, not of {} {}", asked.0, asked.1),
+                ));
+            }
+            Ok(Box::new(reader))
+        }
+        _ => Err(Error::file(path, "clusters are read from .clust, .npz and .npy files")),
+    }
+}

@@ -1,0 +1,101 @@
+//! `.npy` files written row by row, whole only at the end.
+
+use std::path::PathBuf;
+
+use ndarray::ArrayView2;
+use scheidegg_finder::{Error, Result, Shape};
+
+use super::header::NpyHeader;
+use crate::io::output::Output;
+
+/// An array whose first side grows while it is written.
+#[derive(Debug)]
+pub(crate) struct NpyRows {
+    out: Output,
+    descr: String,
+    /// Sides of the array; the first is the number of rows so far.
+    shape: Vec<u64>,
+}
+
+impl NpyRows {
+    /// Starts an array of rows of this shape. `descr` is a Python literal, `'<u2'` with its quotes.
+    pub fn create(path: impl Into<PathBuf>, descr: &str, row: &[u64]) -> Result<NpyRows> {
+        let shape: Vec<u64> = std::iter::once(0).chain(row.iter().copied()).collect();
+        let mut out = Output::create(path)?;
+        out.write(&NpyHeader::write(descr, &shape))?;
+        Ok(NpyRows { out, descr: descr.to_string(), shape })
+    }
+
+    /// Appends rows.
+    pub fn write(&mut self, rows: u64, bytes: &[u8]) -> Result<()> {
+        self.out.write(bytes)?;
+        self.shape[0] += rows;
+        Ok(())
+    }
+
+    /// Writes the header anew, with the rows so far, and lends the file.
+    pub fn complete(&mut self) -> Result<&mut Output> {
+        self.out.write_over_start(&NpyHeader::write(&self.descr, &self.shape))?;
+        Ok(&mut self.out)
+    }
+
+    /// Gives the file its name.
+    pub fn finish(mut self) -> Result<()> {
+        self.complete()?;
+        self.out.finish()
+    }
+}
+
+/// Writes frames to a `.npy` file of `u16`, `frames x rows x cols`. Dropped unfinished, it leaves nothing.
+#[derive(Debug)]
+pub struct NpyFrames {
+    rows: NpyRows,
+    shape: Shape,
+}
+
+impl NpyFrames {
+    /// Starts a file.
+    ///
+    /// # Errors
+    /// As [`Output::create`].
+    pub fn create(path: impl Into<PathBuf>, shape: Shape) -> Result<NpyFrames> {
+        let rows = NpyRows::create(path, "'<u2'", &[shape.rows as u64, shape.cols as u64])?;
+        Ok(NpyFrames { rows, shape })
+    }
+
+    /// Appends one or more frames, dense and row-major.
+    ///
+    /// # Errors
+    /// [`Error::Param`] for what is no whole number of frames; as [`Output::write`].
+    pub fn push(&mut self, pixels: &[u16]) -> Result<()> {
+        let each = self.shape.pixels();
+        if !pixels.len().is_multiple_of(each) {
+            let found = format!("{} pixels", pixels.len());
+            return Err(Error::param("frames", found, format!("a multiple of {each} ({})", self.shape)));
+        }
+        self.rows.write((pixels.len() / each) as u64, bytemuck::cast_slice(pixels))
+    }
+
+    /// Completes the file under its name.
+    ///
+    /// # Errors
+    /// As [`Output::finish`].
+    pub fn finish(self) -> Result<()> {
+        self.rows.finish()
+    }
+}
+
+/// Writes an image, `rows x cols` of `f64`, to a `.npy` file.
+///
+/// # Errors
+/// As [`Output::create`] and [`Output::write`].
+pub fn write_image(path: impl Into<PathBuf>, image: ArrayView2<'_, f64>) -> Result<()> {
+    let mut out = Output::create(path)?;
+    let (rows, cols) = image.dim();
+    out.write(&NpyHeader::write("'<f8'", &[rows as u64, cols as u64]))?;
+    for row in image.rows() {
+        let row = row.as_standard_layout();
+        out.write(bytemuck::cast_slice(row.as_slice().expect("standard layout")))?;
+    }
+    out.finish()
+}

@@ -1,0 +1,196 @@
+//! Files that appear under their name only when they are complete.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use scheidegg_finder::{Error, Result};
+
+/// A file on its way: it is written beside its final place under a name of its own, and takes its final name when it
+/// is finished. Dropped unfinished, it is removed, and what stood under the final name before stays as it was.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    partial: PathBuf,
+    /// `None` once the file is closed.
+    file: Option<BufWriter<File>>,
+    named: bool,
+}
+
+impl Output {
+    /// Starts a file that will be called `path`.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Io`] when `path` is a folder or its folder cannot be written to.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Output> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let path = path.into();
+        if path.is_dir() {
+            return Err(Error::file(path, "is a folder: give the name of a file"));
+        }
+        let Some(name) = path.file_name() else {
+            return Err(Error::file(path, "has no file name"));
+        };
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            let what = format!("the folder {} does not exist: make it first", folder.display());
+            return Err(Error::file(path, what));
+        }
+        // One name a process and file, so that two runs writing the same name do not mix.
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let partial =
+            folder.join(format!(".{}.{}-{count}.partial", name.to_string_lossy(), std::process::id()));
+        let file = File::options()
+            .write(true)
+            .read(true)
+            .create_new(true)
+            .open(&partial)
+            .map_err(|e| failed(&path, e))?;
+        Ok(Output { path, partial, file: Some(BufWriter::with_capacity(1 << 18, file)), named: false })
+    }
+
+    /// The final name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&mut self) -> &mut BufWriter<File> {
+        self.file.as_mut().expect("nothing is written after the end")
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the disk is full, [`Error::Io`] for anything else that the system says.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file().write_all(bytes).map_err(|e| failed(&self.path, e))
+    }
+
+    /// Writes over the start of the file, for a header that was not known before; what comes later still goes to
+    /// the end.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub fn write_over_start(&mut self, bytes: &[u8]) -> Result<()> {
+        let file = self.file();
+        let done = file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| file.write_all(bytes))
+            .and_then(|()| file.seek(SeekFrom::End(0)));
+        done.map(|_| ()).map_err(|e| failed(&self.path, e))
+    }
+
+    /// The file itself from its start, to be read again; everything is in it.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub(crate) fn reread(&mut self) -> Result<&mut File> {
+        let path = self.path.clone();
+        let file = self.file();
+        file.seek(SeekFrom::Start(0)).map_err(|e| failed(&path, e))?;
+        Ok(file.get_mut())
+    }
+
+    /// A writer into the file, for whoever needs [`io::Write`].
+    pub(crate) fn writer(&mut self) -> &mut BufWriter<File> {
+        self.file()
+    }
+
+    /// Ends writing: whole on disk, not yet under its name. Nothing can be written after that.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub fn close(&mut self) -> Result<()> {
+        if let Some(mut file) = self.file.take() {
+            file.flush().map_err(|e| failed(&self.path, e))?;
+        }
+        Ok(())
+    }
+
+    /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    /// As [`Output::write`]; the file is removed then.
+    pub fn finish(mut self) -> Result<()> {
+        // Closed before it is renamed: some systems do not rename open files.
+        self.close()?;
+        fs::rename(&self.partial, &self.path).map_err(|e| failed(&self.path, e))?;
+        self.named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            // Without the last flush: the bytes go nowhere.
+            drop(file.into_parts());
+        }
+        if !self.named {
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// What the system said about writing `path`, with the way out where there is one.
+pub(crate) fn failed(path: &Path, e: io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::file(
+            path,
+            format!("{e}: nothing was left under this name (free some space or choose another folder)"),
+        ),
+        _ => Error::io(path, e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        let mut out = Output::create(&path).unwrap();
+        out.write(b"....lo").unwrap();
+        assert!(!path.exists());
+        out.write_over_start(b"heal").unwrap();
+        out.write(b"!").unwrap();
+        out.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"heallo!");
+        assert_eq!(names(dir.path()), ["a.bin"]);
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        fs::write(&path, b"before").unwrap();
+        let mut out = Output::create(&path).unwrap();
+        out.write(b"half").unwrap();
+        drop(out);
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+        assert_eq!(names(dir.path()), ["a.bin"]);
+    }
+
+    #[test]
+    fn a_full_disk_says_so() {
+        let e = failed(Path::new("out.npz"), io::Error::from(io::ErrorKind::StorageFull));
+        let said = e.to_string();
+        assert!(said.starts_with("out.npz: ") && said.contains("free some space"), "{said}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let said = Output::create("/nowhere/at/all/x.clust").unwrap_err().to_string();
+        assert!(said.contains("the folder /nowhere/at/all does not exist"), "{said}");
+    }
+}

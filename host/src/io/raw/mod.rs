@@ -1,0 +1,20 @@
+//! SLS raw runs: a master file and data files, one series a UDP port.
+
+mod decode;
+mod fields;
+mod header;
+mod layout;
+mod master;
+mod matching;
+mod names;
+mod port;
+mod source;
+
+pub use decode::Gain;
+pub(crate) use decode::{Found, Rule, rows as decode_rows};
+pub use fields::Roi;
+pub use header::{Detector, Header, PacketSet};
+pub use master::Master;
+pub(crate) use names::masters_of;
+pub use names::{DataFileName, data_file_name};
+pub use source::{RawReading, RawSource};

@@ -1,0 +1,410 @@
+//! The way of a frame: from a [`Source`] through a [`Finder`] to [`Sink`]s.
+//!
+//! A thread of its own reads into buffers that the finder chose; the caller's thread submits them, collects what is
+//! done and hands borrowed clusters to the sinks. The buffers go round: memory is bounded by their number, however
+//! long the run.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scheidegg_finder::{Error, Finder, FrameBuf, FrameOwner, Result, Statistics, Ticket};
+
+use crate::io::{Health, Sink, Source};
+
+mod chain;
+pub use chain::Chain;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Frames done.
+    pub frames: u64,
+    /// Frames that there will be, if that is known.
+    pub total: Option<u64>,
+    /// Clusters found in them; 0 while a pedestal is trained.
+    pub clusters: u64,
+    /// Time since the start.
+    pub elapsed: Duration,
+}
+
+/// What came of a training.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// Dark frames taken.
+    pub frames: u64,
+    /// What was amiss with them.
+    pub health: Health,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Frames judged.
+    pub frames: u64,
+    /// Number of the first frame judged.
+    pub first_frame: Option<u64>,
+    /// Number of the last frame judged: the output is complete up to and with this one.
+    pub last_frame: Option<u64>,
+    /// Whether the stop flag ended the run before the input did.
+    pub stopped: bool,
+    /// Clusters found.
+    pub clusters: u64,
+    /// What was amiss with the frames.
+    pub health: Health,
+    /// What the finder counted since it was built.
+    pub statistics: Statistics,
+    /// From the first read to the last sink's end, in seconds.
+    pub seconds: f64,
+}
+
+impl Summary {
+    /// Frames a second.
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.frames as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Clusters a frame, 0 without frames.
+    pub fn clusters_per_frame(&self) -> f64 {
+        if self.frames > 0 { self.clusters as f64 / self.frames as f64 } else { 0.0 }
+    }
+}
+
+type Listener<'a> = Option<Box<dyn FnMut(&Progress) + 'a>>;
+
+/// A run of a finder over sources and sinks.
+///
+/// ```no_run
+/// # use scheidegg::{Finder, io::{Sink, Source}, pipeline::Run};
+/// # fn f(finder: &mut dyn Finder, dark: &mut dyn Source, data: &mut dyn Source, out: &mut dyn Sink)
+/// # -> scheidegg::Result<()> {
+/// let mut run = Run::new(finder);
+/// run.train(dark)?;
+/// let summary = run.first(6).frames(1000).find(data, &mut [out])?;
+/// # Ok(()) }
+/// ```
+pub struct Run<'a> {
+    finder: &'a mut dyn Finder,
+    stop: Arc<AtomicBool>,
+    progress: Listener<'a>,
+    first: u64,
+    frames: Option<u64>,
+}
+
+impl<'a> Run<'a> {
+    /// A run over all frames that nothing stops.
+    pub fn new(finder: &'a mut dyn Finder) -> Self {
+        Run { finder, stop: Arc::default(), progress: None, first: 0, frames: None }
+    }
+
+    /// Ends the run early when the flag becomes true: nothing more is read, what was read is finished, and the sinks
+    /// are completed.
+    pub fn stop_flag(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Calls `progress` after every batch, on the caller's thread.
+    pub fn on_progress(mut self, progress: impl FnMut(&Progress) + 'a) -> Self {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Leaves out the first `first` frames of the next source.
+    pub fn first(&mut self, first: u64) -> &mut Self {
+        self.first = first;
+        self
+    }
+
+    /// Takes at most `frames` frames of the next source.
+    pub fn frames(&mut self, frames: impl Into<Option<u64>>) -> &mut Self {
+        self.frames = frames.into();
+        self
+    }
+
+    /// Trains the pedestal with the frames of `darks`: those up to
+    /// [`Params::pedestal_samples`](scheidegg_finder::Params::pedestal_samples) train it, later ones update it.
+    ///
+    /// # Errors
+    /// [`Error::File`] naming the source when it has too few frames, [`Error::Stopped`], and whatever goes wrong on
+    /// the way.
+    pub fn train(&mut self, darks: &mut dyn Source) -> Result<Trained> {
+        let start = Instant::now();
+        Error::check_shape(&darks.name(), self.finder.shape(), darks.shape())?;
+        let need = self.finder.params().pedestal_samples;
+        let (name, total) = (darks.name(), self.total(darks));
+        let reader = Reader::new(self, darks, 2)?;
+        let mut frames = 0;
+        let (finder, progress) = (&mut *self.finder, &mut self.progress);
+        reader.run(&self.stop, |full, free| {
+            for buffer in full {
+                let buffer = buffer?;
+                finder.train(buffer.frames())?;
+                frames += buffer.len() as u64;
+                report(progress, Progress { frames, total, clusters: 0, elapsed: start.elapsed() });
+                // The reader may have ended.
+                let _ = free.send(buffer);
+            }
+            Ok(())
+        })?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        if frames < need {
+            let way = match frames {
+                0 | 1 => "give at least 2".to_string(),
+                n => format!("give more, or --pedestal-samples {n}"),
+            };
+            let what = format!("{frames} dark frames, the pedestal needs {need} ({way})");
+            return Err(Error::file(name, what));
+        }
+        Ok(Trained { frames, health: darks.health(), seconds: start.elapsed().as_secs_f64() })
+    }
+
+    /// Finds the clusters of the frames of `source` and hands them to every sink, in order; then completes the
+    /// sinks.
+    ///
+    /// # Errors
+    /// The first thing that goes wrong in the source, the finder or a sink. The sinks are then not completed, so
+    /// that no output stands under its final name.
+    pub fn find(&mut self, source: &mut dyn Source, sinks: &mut [&mut dyn Sink]) -> Result<Summary> {
+        let start = Instant::now();
+        Error::check_shape(&source.name(), self.finder.shape(), source.shape())?;
+        let total = self.total(source);
+        let reader = Reader::new(self, source, self.finder.slots().max(1) + 2)?;
+        let mut state = Collecting {
+            sinks,
+            flight: VecDeque::new(),
+            held: Vec::new(),
+            seen: Progress { frames: 0, total, clusters: 0, elapsed: Duration::ZERO },
+            first: None,
+            last: None,
+            start,
+        };
+        let (finder, progress) = (&mut *self.finder, &mut self.progress);
+        reader.run(&self.stop, |full, free| {
+            let outcome = state.stream(finder, progress, &full, &free);
+            // After an error what is in flight is waited for, so that the finder can be used again.
+            for (ticket, _) in state.flight.drain(..) {
+                let _ = finder.collect(ticket);
+            }
+            outcome
+        })?;
+        let Collecting { seen, first, last, .. } = state;
+        for sink in sinks.iter_mut() {
+            sink.finish()?;
+        }
+        let stopped = self.stop.load(Ordering::Relaxed) && total != Some(seen.frames);
+        let mut health = source.health();
+        if let Some(asked) = self.frames
+            && !stopped
+            && seen.frames < asked
+        {
+            let name = source.name();
+            health.warnings.push(format!("{name}: {asked} frames were asked for, it has {}", seen.frames));
+        }
+        Ok(Summary {
+            frames: seen.frames,
+            first_frame: first,
+            last_frame: last,
+            stopped,
+            clusters: seen.clusters,
+            health,
+            statistics: self.finder.statistics(),
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Frames that the source will give, if that is known.
+    fn total(&self, source: &dyn Source) -> Option<u64> {
+        let left = source.remaining()?.saturating_sub(self.first);
+        Some(self.frames.map_or(left, |n| n.min(left)))
+    }
+}
+
+fn report(progress: &mut Listener<'_>, now: Progress) {
+    if let Some(f) = progress {
+        f(&now);
+    }
+}
+
+type Full = Receiver<Result<Arc<FrameBuf>>>;
+type Free = Sender<Arc<FrameBuf>>;
+
+/// The caller's side of a run.
+struct Collecting<'s, 't> {
+    sinks: &'s mut [&'t mut dyn Sink],
+    flight: VecDeque<(Ticket, Arc<FrameBuf>)>,
+    /// Buffers of collected batches that the finder has not let go of yet.
+    held: Vec<Arc<FrameBuf>>,
+    seen: Progress,
+    first: Option<u64>,
+    last: Option<u64>,
+    start: Instant,
+}
+
+impl Collecting<'_, '_> {
+    fn stream(
+        &mut self,
+        finder: &mut dyn Finder,
+        progress: &mut Listener<'_>,
+        full: &Full,
+        free: &Free,
+    ) -> Result<()> {
+        let slots = finder.slots().max(1);
+        loop {
+            // As long as a slot is free and a buffer is full, submit; else collect; with nothing in flight, wait.
+            let next = if self.flight.len() >= slots {
+                None
+            } else if self.flight.is_empty() {
+                match full.recv() {
+                    Ok(buffer) => Some(buffer?),
+                    Err(_) => return Ok(()),
+                }
+            } else {
+                match full.try_recv() {
+                    Ok(buffer) => Some(buffer?),
+                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+                }
+            };
+            match next {
+                Some(buffer) => {
+                    let ticket = finder.submit_shared(buffer.clone())?;
+                    self.flight.push_back((ticket, buffer));
+                }
+                None => self.collect(finder, progress)?,
+            }
+            self.give_back(free)?;
+        }
+    }
+
+    fn collect(&mut self, finder: &mut dyn Finder, progress: &mut Listener<'_>) -> Result<()> {
+        let Some((ticket, buffer)) = self.flight.pop_front() else { return Ok(()) };
+        let batch = finder.collect(ticket)?;
+        for sink in self.sinks.iter_mut() {
+            sink.write(&batch)?;
+        }
+        self.first = self.first.or(batch.numbers().first().copied());
+        self.last = batch.numbers().last().copied().or(self.last);
+        self.seen.frames += batch.frames() as u64;
+        self.seen.clusters += batch.len() as u64;
+        self.seen.elapsed = self.start.elapsed();
+        report(progress, self.seen);
+        self.held.push(buffer);
+        Ok(())
+    }
+
+    /// Returns the buffers that nobody reads any more to the reader.
+    fn give_back(&mut self, free: &Free) -> Result<()> {
+        let mut i = 0;
+        while i < self.held.len() {
+            if Arc::get_mut(&mut self.held[i]).is_some() {
+                // The reader may have ended.
+                let _ = free.send(self.held.swap_remove(i));
+            } else {
+                i += 1;
+            }
+        }
+        // Two buffers more than slots go round: with two held beside a full flight the reader would starve.
+        if self.held.len() >= 2 {
+            return Err(Error::Other("the backend keeps frames of batches that were collected".into()));
+        }
+        Ok(())
+    }
+}
+
+/// The reader's side of a run.
+struct Reader<'s> {
+    source: &'s mut dyn Source,
+    skip: u64,
+    limit: Option<u64>,
+    buffers: Vec<Arc<FrameBuf>>,
+    /// A shorter buffer for the end of a limited run, so that no frame beyond it is read.
+    tail: Option<Arc<FrameBuf>>,
+}
+
+impl<'s> Reader<'s> {
+    fn new(run: &Run<'_>, source: &'s mut dyn Source, count: usize) -> Result<Self> {
+        let finder = &run.finder;
+        let size = finder.batch_frames().clamp(1, finder.max_batch_frames().max(1)) as u64;
+        let size = run.total(source).map_or(size, |n| size.min(n.max(1)));
+        let buffer = |frames: u64| finder.frame_buffer(frames as usize).map(Arc::new);
+        let tail = match run.frames.map_or(0, |n| n % size) {
+            0 => None,
+            rest => Some(buffer(rest)?),
+        };
+        let buffers = (0..count).map(|_| buffer(size)).collect::<Result<_>>()?;
+        Ok(Reader { source, skip: run.first, limit: run.frames, buffers, tail })
+    }
+
+    /// Reads in a thread of its own while `work` takes full buffers and gives them back.
+    fn run<T>(self, stop: &AtomicBool, work: impl FnOnce(Full, Free) -> Result<T>) -> Result<T> {
+        let Reader { source, skip, limit, buffers, tail } = self;
+        let (full_in, full) = channel();
+        let (free, free_out) = channel();
+        for buffer in buffers {
+            free.send(buffer).expect("the other end is here");
+        }
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let name = source.name();
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    read_all(source, (skip, limit), stop, free_out, tail, &full_in)
+                }));
+                let error = match outcome {
+                    Ok(Ok(())) => return,
+                    Ok(Err(e)) => e,
+                    Err(_) => Error::Other(format!("{name}: internal error while reading")),
+                };
+                // Nobody listens when the other side ended first.
+                let _ = full_in.send(Err(error));
+            });
+            work(full, free)
+        })
+    }
+}
+
+fn read_all(
+    source: &mut dyn Source,
+    (skip, limit): (u64, Option<u64>),
+    stop: &AtomicBool,
+    free: Receiver<Arc<FrameBuf>>,
+    mut tail: Option<Arc<FrameBuf>>,
+    full: &Sender<Result<Arc<FrameBuf>>>,
+) -> Result<()> {
+    if skip > 0 {
+        let there = source.skip(skip)?;
+        if there < skip {
+            let what =
+                format!("{there} frames, the first one asked for is {skip} (ask for --first 0 to {there})");
+            return Err(Error::file(source.name(), what));
+        }
+    }
+    let mut left = limit.unwrap_or(u64::MAX);
+    while left > 0 && !stop.load(Ordering::Relaxed) {
+        let Ok(mut buffer) = free.recv() else { return Ok(()) };
+        if left < buffer.capacity() as u64 {
+            buffer = tail.take().expect("a tail for what a limit leaves");
+        }
+        let into = Arc::get_mut(&mut buffer).expect("nobody else has a free buffer");
+        into.clear();
+        let got = source.read(into)?;
+        if got == 0 {
+            return Ok(());
+        }
+        left -= got as u64;
+        if full.send(Ok(buffer)).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Several sources one after the other.
+
+use scheidegg_finder::{Error, FrameBuf, Result, Shape};
+
+use crate::io::{Health, Source};
+
+/// Sources one after the other, as one. Frame numbers ascend: a source whose numbers begin at or below the last one
+/// given is numbered onwards from there, and a warning says so.
+pub struct Chain {
+    sources: Vec<Box<dyn Source>>,
+    /// The one that is read.
+    at: usize,
+    /// Added to the numbers of the one that is read, once its first frame is known.
+    offset: Option<u64>,
+    last: Option<u64>,
+    /// The first source that was numbered onwards, and how many were.
+    renumbered: Option<(String, u64)>,
+}
+
+impl Chain {
+    /// Chains sources of one shape.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`] naming the first source of another shape, [`Error::Param`] for no source at all.
+    pub fn new(sources: Vec<Box<dyn Source>>) -> Result<Self> {
+        let Some(first) = sources.first() else {
+            return Err(Error::param("data", "no source", "at least one"));
+        };
+        for s in &sources {
+            Error::check_shape(&s.name(), first.shape(), s.shape())?;
+        }
+        Ok(Chain { sources, at: 0, offset: None, last: None, renumbered: None })
+    }
+
+    fn renumber(&mut self, into: &mut FrameBuf, from: usize) {
+        let last = self.last;
+        let numbers = &mut into.numbers_mut()[from..];
+        let Some(&first) = numbers.first() else { return };
+        let offset = *self.offset.get_or_insert_with(|| match last {
+            Some(last) if first <= last => {
+                let (_, count) = self.renumbered.get_or_insert_with(|| (self.sources[self.at].name(), 0));
+                *count += 1;
+                last + 1 - first
+            }
+            _ => 0,
+        });
+        numbers.iter_mut().for_each(|n| *n += offset);
+        self.last = numbers.last().copied();
+    }
+
+    fn next_source(&mut self) {
+        self.at += 1;
+        self.offset = None;
+    }
+}
+
+impl Source for Chain {
+    fn name(&self) -> String {
+        match &self.sources[..] {
+            [one] => one.name(),
+            [first, rest @ ..] => format!("{} and {} more", first.name(), rest.len()),
+            [] => String::new(),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        self.sources[0].shape()
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.sources[self.at.min(self.sources.len())..].iter().map(|s| s.remaining()).sum()
+    }
+
+    fn read(&mut self, into: &mut FrameBuf) -> Result<usize> {
+        let start = into.len();
+        while !into.is_full() && self.at < self.sources.len() {
+            let from = into.len();
+            let got = self.sources[self.at].read(into);
+            self.renumber(into, from);
+            if got? == 0 {
+                self.next_source();
+            }
+        }
+        Ok(into.len() - start)
+    }
+
+    fn skip(&mut self, frames: u64) -> Result<u64> {
+        let mut skipped = 0;
+        while skipped < frames && self.at < self.sources.len() {
+            let got = self.sources[self.at].skip(frames - skipped)?;
+            skipped += got;
+            if skipped < frames {
+                self.next_source();
+            }
+        }
+        Ok(skipped)
+    }
+
+    fn health(&self) -> Health {
+        let mut all = Health::default();
+        if let Some((name, count)) = &self.renumbered {
+            let more = if *count > 1 { format!(" (as those of {} more)", count - 1) } else { String::new() };
+            all.warnings.push(format!(
+                "{name}: its frame numbers begin again{more}; here they go on from the frames before"
+            ));
+        }
+        for h in self.sources.iter().map(|s| s.health()) {
+            all.gaps += h.gaps;
+            all.incomplete_frames += h.incomplete_frames;
+            all.repeated_frames += h.repeated_frames;
+            all.lost_packets += h.lost_packets;
+            all.lost_pixels += h.lost_pixels;
+            all.gain_pixels += h.gain_pixels;
+            all.warnings.extend(h.warnings);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::CountSource;
+    use scheidegg_finder::FrameOwner;
+
+    const SHAPE: Shape = Shape { rows: 4, cols: 5 };
+
+    fn numbers(chain: &mut Chain, capacity: usize) -> Vec<u64> {
+        let mut buf = FrameBuf::new(SHAPE, capacity);
+        let mut all = Vec::new();
+        loop {
+            buf.clear();
+            if chain.read(&mut buf).unwrap() == 0 {
+                return all;
+            }
+            all.extend((0..buf.len()).map(|k| buf.frames().number(k)));
+        }
+    }
+
+    fn chain(parts: &[(u64, u64)]) -> Chain {
+        let source = |&(first, count)| -> Box<dyn Source> {
+            Box::new(CountSource { first, ..CountSource::new(SHAPE, count) })
+        };
+        Chain::new(parts.iter().map(source).collect()).unwrap()
+    }
+
+    #[test]
+    fn numbers_ascend_over_all_sources() {
+        for capacity in [1, 3, 100] {
+            let mut one = chain(&[(0, 5), (0, 0), (5, 2), (0, 4), (20, 2)]);
+            assert_eq!(one.remaining(), Some(13));
+            let want: Vec<u64> = (0..11).chain(20..22).collect();
+            assert_eq!(numbers(&mut one, capacity), want);
+            assert_eq!(
+                one.health().warnings,
+                ["count.npy: its frame numbers begin again; here they go on from the frames before"]
+            );
+            assert_eq!(one.remaining(), Some(0));
+            assert_eq!(numbers(&mut chain(&[(0, 5), (4, 2), (7, 1)]), capacity), (0..8).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn skipping_goes_on_in_the_next_source() {
+        let mut c = chain(&[(0, 5), (5, 5)]);
+        assert_eq!(c.skip(7).unwrap(), 7);
+        assert_eq!(numbers(&mut c, 2), [7, 8, 9]);
+        assert_eq!(c.skip(1).unwrap(), 0);
+        assert_eq!(chain(&[(0, 5), (5, 5)]).skip(11).unwrap(), 10);
+    }
+
+    #[test]
+    fn other_shapes_and_no_source_are_refused() {
+        assert!(Chain::new(Vec::new()).is_err());
+        let other = Box::new(CountSource::new(Shape { rows: 5, cols: 4 }, 1));
+        let e = Chain::new(vec![Box::new(CountSource::new(SHAPE, 1)), other]).map(|_| ()).unwrap_err();
+        assert_eq!(e.to_string(), "count.npy: shape 5 x 4, expected 4 x 5");
+    }
+}

@@ -1,0 +1,209 @@
+use std::sync::Mutex;
+
+use super::*;
+use crate::testing::{CountBackend, CountSource, KeepSink};
+use scheidegg_finder::{Backend, ClusterSize, Clusters, Frames, Params, Pedestal, Shape};
+
+const SHAPE: Shape = Shape { rows: 4, cols: 5 };
+
+fn untrained() -> Box<dyn Finder> {
+    let params = Params { pedestal_samples: 10, ..Params::new(ClusterSize { w: 3, h: 3 }) };
+    CountBackend::default().build(SHAPE, &params).unwrap()
+}
+
+fn trained() -> Box<dyn Finder> {
+    let mut finder = untrained();
+    Run::new(&mut *finder).train(&mut CountSource::new(SHAPE, 10)).unwrap();
+    finder
+}
+
+fn expected(range: std::ops::Range<u64>) -> Vec<(u64, usize)> {
+    range.map(|k| (k, (k % 3) as usize)).collect()
+}
+
+#[test]
+fn every_frame_reaches_every_sink_in_order() {
+    for count in [0, 1, 3, 4, 5, 8, 101] {
+        let (mut a, mut b) = (KeepSink::default(), KeepSink::default());
+        let mut finder = trained();
+        let mut calls = Vec::new();
+        let summary = Run::new(&mut *finder)
+            .on_progress(|p| calls.push(*p))
+            .find(&mut CountSource::new(SHAPE, count), &mut [&mut a, &mut b])
+            .unwrap();
+        assert_eq!(a.kept.lock().unwrap().frames, expected(0..count));
+        assert!(a.kept.lock().unwrap().finished);
+        assert_eq!(*a.kept.lock().unwrap(), *b.kept.lock().unwrap());
+        assert_eq!((summary.frames, summary.stopped), (count, false));
+        assert_eq!(summary.clusters, expected(0..count).iter().map(|f| f.1 as u64).sum::<u64>());
+        assert_eq!(
+            (summary.first_frame, summary.last_frame),
+            match count {
+                0 => (None, None),
+                n => (Some(0), Some(n - 1)),
+            }
+        );
+        assert_eq!(calls.last().map_or(0, |p| p.frames), count);
+        assert!(calls.iter().all(|p| p.total == Some(count)));
+    }
+}
+
+#[test]
+fn first_and_frames_choose_and_read_no_frame_more() {
+    for (first, frames) in [(0, 1), (3, 7), (6, 8), (2, 4), (0, 0), (5, 500)] {
+        let mut source = CountSource::new(SHAPE, 20);
+        let mut sink = KeepSink::default();
+        let mut finder = trained();
+        let summary =
+            Run::new(&mut *finder).first(first).frames(frames).find(&mut source, &mut [&mut sink]).unwrap();
+        let end = (first + frames).min(20);
+        assert_eq!(sink.kept.lock().unwrap().frames, expected(first..end));
+        assert_eq!(source.next, end, "first {first}, frames {frames}");
+        assert_eq!(summary.health.warnings.len(), usize::from(frames == 500));
+    }
+    let mut finder = trained();
+    let e = Run::new(&mut *finder).first(21).find(&mut CountSource::new(SHAPE, 20), &mut []).unwrap_err();
+    assert!(e.to_string().starts_with("count.npy: 20 frames, the first one asked for is 21"), "{e}");
+}
+
+#[test]
+fn too_few_darks_are_refused_and_more_update() {
+    let mut finder = untrained();
+    let e = Run::new(&mut *finder).train(&mut CountSource::new(SHAPE, 8)).unwrap_err().to_string();
+    assert_eq!(e, "count.npy: 8 dark frames, the pedestal needs 10 (give more, or --pedestal-samples 8)");
+    let mut finder = untrained();
+    assert_eq!(Run::new(&mut *finder).train(&mut CountSource::new(SHAPE, 13)).unwrap().frames, 13);
+    let updated = finder.pedestal(0).unwrap();
+    assert_eq!(updated.samples, 10);
+    assert_ne!(updated, trained().pedestal(0).unwrap());
+    let mut finder = untrained();
+    Run::new(&mut *finder).frames(10).train(&mut CountSource::new(SHAPE, 13)).unwrap();
+    assert_eq!(finder.pedestal(0).unwrap(), trained().pedestal(0).unwrap());
+}
+
+#[test]
+fn an_error_of_the_source_ends_the_run_and_no_sink_is_completed() {
+    let mut sink = KeepSink::default();
+    let mut source = CountSource { fail_at: Some(30), ..CountSource::new(SHAPE, 100) };
+    let e = Run::new(&mut *trained()).find(&mut source, &mut [&mut sink]).unwrap_err();
+    assert_eq!(e.to_string(), "count.npy: ends inside frame 30");
+    assert!(!sink.kept.lock().unwrap().finished);
+    let mut source = CountSource { panic_at: Some(30), ..CountSource::new(SHAPE, 100) };
+    let e = Run::new(&mut *trained()).find(&mut source, &mut [&mut sink]).unwrap_err();
+    assert_eq!(e.to_string(), "count.npy: internal error while reading");
+}
+
+#[test]
+fn an_error_of_a_sink_ends_the_run_and_the_finder_can_be_used_again() {
+    let mut finder = trained();
+    let (mut bad, mut good) = (KeepSink { fail_at: Some(17), ..KeepSink::default() }, KeepSink::default());
+    let mut source = CountSource::new(SHAPE, 10_000);
+    let e = Run::new(&mut *finder).find(&mut source, &mut [&mut good, &mut bad]).unwrap_err();
+    assert_eq!(e.to_string(), "out.clust: no space left on device");
+    assert!(!good.kept.lock().unwrap().finished && !bad.kept.lock().unwrap().finished);
+    assert!(source.next < 100, "read {} frames after the error", source.next);
+    let again = Run::new(&mut *finder).find(&mut CountSource::new(SHAPE, 9), &mut []).unwrap();
+    assert_eq!(again.frames, 9);
+}
+
+#[test]
+fn the_stop_flag_ends_the_run_at_a_whole_frame() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut sink = KeepSink::default();
+    let mut finder = trained();
+    let summary = Run::new(&mut *finder)
+        .stop_flag(stop.clone())
+        .on_progress(|p| stop.store(p.frames >= 12, Ordering::Relaxed))
+        .find(&mut CountSource::new(SHAPE, 1_000_000), &mut [&mut sink])
+        .unwrap();
+    assert!(summary.stopped && summary.frames >= 12 && summary.frames < 1000, "{summary:?}");
+    assert_eq!(summary.last_frame, Some(summary.frames - 1));
+    assert_eq!(sink.kept.lock().unwrap().frames, expected(0..summary.frames));
+    assert!(sink.kept.lock().unwrap().finished);
+    let e = Run::new(&mut *untrained()).stop_flag(stop).train(&mut CountSource::new(SHAPE, 100)).unwrap_err();
+    assert!(matches!(e, Error::Stopped));
+}
+
+#[test]
+fn a_wrong_shape_is_refused_by_the_name_of_the_source() {
+    let mut other = CountSource::new(Shape { rows: 5, cols: 4 }, 10);
+    let e = Run::new(&mut *trained()).find(&mut other, &mut []).unwrap_err().to_string();
+    assert_eq!(e, "count.npy: shape 5 x 4, expected 4 x 5");
+    assert!(matches!(Run::new(&mut *untrained()).train(&mut other), Err(Error::ShapeMismatch { .. })));
+}
+
+/// Reads the frames only when they are collected, and lets go of them one call later.
+struct Late {
+    inner: Box<dyn Finder>,
+    flight: VecDeque<(Ticket, Arc<dyn FrameOwner>)>,
+    kept: Option<Arc<dyn FrameOwner>>,
+    issued: u64,
+    most: Arc<Mutex<usize>>,
+}
+
+impl Finder for Late {
+    fn shape(&self) -> Shape {
+        self.inner.shape()
+    }
+    fn params(&self) -> &Params {
+        self.inner.params()
+    }
+    fn train(&mut self, darks: Frames<'_>) -> Result<()> {
+        self.inner.train(darks)
+    }
+    fn finish_training(&mut self) -> Result<()> {
+        self.inner.finish_training()
+    }
+    fn refresh_noise(&mut self) -> Result<()> {
+        self.inner.refresh_noise()
+    }
+    fn slots(&self) -> usize {
+        3
+    }
+    fn batch_frames(&self) -> usize {
+        1000
+    }
+    fn max_batch_frames(&self) -> usize {
+        2
+    }
+    fn submit(&mut self, _: Frames<'_>) -> Result<Ticket> {
+        unreachable!("frames are shared")
+    }
+    fn submit_shared(&mut self, frames: Arc<dyn FrameOwner>) -> Result<Ticket> {
+        assert!(self.flight.len() < 3 && frames.frames().len() <= 2);
+        self.kept = None;
+        let ticket = Ticket(self.issued);
+        self.issued += 1;
+        self.flight.push_back((ticket, frames));
+        let mut most = self.most.lock().unwrap();
+        *most = self.flight.len().max(*most);
+        Ok(ticket)
+    }
+    fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
+        let (oldest, frames) = self.flight.pop_front().unwrap();
+        assert_eq!(oldest, ticket);
+        let ticket = self.inner.submit(frames.frames())?;
+        self.kept = Some(frames);
+        self.inner.collect(ticket)
+    }
+    fn pedestal(&mut self, lane: usize) -> Result<Pedestal> {
+        self.inner.pedestal(lane)
+    }
+    fn set_pedestal(&mut self, pedestal: &Pedestal) -> Result<()> {
+        self.inner.set_pedestal(pedestal)
+    }
+    fn statistics(&self) -> Statistics {
+        self.inner.statistics()
+    }
+}
+
+#[test]
+fn buffers_in_flight_are_never_filled_again() {
+    let most = Arc::new(Mutex::new(0));
+    let mut late =
+        Late { inner: trained(), flight: VecDeque::new(), kept: None, issued: 0, most: most.clone() };
+    let mut sink = KeepSink::default();
+    Run::new(&mut late).find(&mut CountSource::new(SHAPE, 5001), &mut [&mut sink]).unwrap();
+    assert_eq!(sink.kept.lock().unwrap().frames, expected(0..5001));
+    assert_eq!(*most.lock().unwrap(), 3, "all slots in flight");
+}

@@ -1,0 +1,238 @@
+//! The backends that a program can run, by name.
+
+use std::num::NonZero;
+use std::thread;
+
+use scheidegg_cpu::oracle::OracleBackend;
+use scheidegg_cpu::simd::CpuBackend;
+use scheidegg_finder::{Backend, Error, Finder, Params, Probe, Result, Shape};
+
+/// The name that asks for the likely fastest backend.
+pub const AUTO: &str = "auto";
+
+/// Backends by name. A stranger's backend is registered beside those that come with this crate.
+#[derive(Default)]
+pub struct Registry {
+    backends: Vec<Box<dyn Backend>>,
+}
+
+/// Which backend was taken and why, in sentences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The backend's name.
+    pub name: String,
+    /// The hardware that it runs on.
+    pub device: String,
+    /// Why it was taken, and why those before it were not.
+    pub reasons: Vec<String>,
+}
+
+impl Registry {
+    /// No backend.
+    pub fn empty() -> Self {
+        Registry::default()
+    }
+
+    /// Every backend that this build has, available on this machine or not; those on the CPU with a thread for every
+    /// core.
+    pub fn standard() -> Self {
+        Registry::with_threads(thread::available_parallelism().map_or(1, NonZero::get))
+    }
+
+    /// The same with this many threads for the backends on the CPU.
+    pub fn with_threads(threads: usize) -> Self {
+        let mut registry = Registry::empty();
+        registry.register(Box::new(CpuBackend::new().threads(threads)));
+        registry.register(Box::new(OracleBackend::with_threads(threads)));
+        registry
+    }
+
+    /// Adds a backend. One that has the name of another takes its place.
+    pub fn register(&mut self, backend: Box<dyn Backend>) -> &mut Self {
+        self.backends.retain(|b| b.name() != backend.name());
+        self.backends.push(backend);
+        self
+    }
+
+    /// All backends in the order of registration.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Backend> {
+        self.backends.iter().map(|b| &**b)
+    }
+
+    /// The backend of this name.
+    ///
+    /// # Errors
+    /// [`Error::Param`] for an unknown name; it lists the known ones.
+    pub fn get(&self, name: &str) -> Result<&dyn Backend> {
+        self.iter().find(|b| b.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = std::iter::once(AUTO).chain(self.iter().map(|b| b.name())).collect();
+            Error::param("backend", name, format!("one of {}", names.join(", ")))
+        })
+    }
+
+    /// A finder of the backend of this name, or of the likely fastest one for `auto`.
+    ///
+    /// # Errors
+    /// As [`Registry::build_explained`].
+    pub fn build(&self, name: &str, shape: Shape, params: &Params) -> Result<Box<dyn Finder>> {
+        Ok(self.build_explained(name, shape, params)?.0)
+    }
+
+    /// The backend that [`Registry::build`] would take. A finder is built on the way, because only that tells
+    /// whether a backend computes what `params` ask for.
+    ///
+    /// # Errors
+    /// As [`Registry::build_explained`].
+    pub fn choose(&self, name: &str, shape: Shape, params: &Params) -> Result<Choice> {
+        Ok(self.build_explained(name, shape, params)?.1)
+    }
+
+    /// A finder, and why it is this one.
+    ///
+    /// `auto` tries the available backends from the highest [`Probe::preference`] down; one that does not compute
+    /// what is asked, or fails to start, is passed over and the reason kept.
+    ///
+    /// # Errors
+    /// [`Error::Param`] for an unknown name or parameters that no backend takes; with a name, whatever that backend
+    /// says; with `auto`, [`Error::Unsupported`] with every backend's reason when none is left.
+    pub fn build_explained(
+        &self,
+        name: &str,
+        shape: Shape,
+        params: &Params,
+    ) -> Result<(Box<dyn Finder>, Choice)> {
+        params.validate(shape)?;
+        if name != AUTO {
+            let backend = self.get(name)?;
+            let device = backend.probe()?.device;
+            let finder = backend.build(shape, params)?;
+            let reasons = vec![format!("{name} was asked for")];
+            return Ok((finder, Choice { name: name.into(), device, reasons }));
+        }
+        let (ranked, mut passed) = self.rank();
+        for (backend, probe) in ranked {
+            match backend.build(shape, params) {
+                Ok(finder) => {
+                    let mut reasons = vec![match passed.is_empty() {
+                        true => format!("{} is the likely fastest of the backends here", backend.name()),
+                        false => format!("{} is the likely fastest of those that can", backend.name()),
+                    }];
+                    reasons.append(&mut passed);
+                    return Ok((
+                        finder,
+                        Choice { name: backend.name().into(), device: probe.device, reasons },
+                    ));
+                }
+                // Parameters that are wrong are wrong for everybody.
+                Err(e @ (Error::Param { .. } | Error::ShapeMismatch { .. })) => return Err(e),
+                Err(e) => passed.push(e.to_string()),
+            }
+        }
+        let what = format!("what was asked, nor does any other:\n  {}", passed.join("\n  "));
+        Err(Error::Unsupported { backend: AUTO.into(), what })
+    }
+
+    /// The available backends, the likely fastest first, and why the others are not.
+    fn rank(&self) -> (Vec<(&dyn Backend, Probe)>, Vec<String>) {
+        let (mut ranked, mut absent) = (Vec::new(), Vec::new());
+        for backend in self.iter() {
+            match backend.probe() {
+                Ok(probe) => ranked.push((backend, probe)),
+                Err(e) => absent.push(e.to_string()),
+            }
+        }
+        // A stable sort: of equals the one registered first.
+        ranked.sort_by_key(|(_, probe)| std::cmp::Reverse(probe.preference));
+        (ranked, absent)
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter().map(|b| b.name())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::CountBackend;
+    use scheidegg_finder::{ClusterSize, Precision};
+
+    fn registry() -> Registry {
+        let mut r = Registry::empty();
+        r.register(Box::new(CountBackend { name: "slow", preference: 1, ..CountBackend::default() }))
+            .register(Box::new(CountBackend {
+                name: "fast",
+                preference: 100,
+                only: Some(Precision::F32),
+                ..CountBackend::default()
+            }))
+            .register(Box::new(CountBackend {
+                name: "absent",
+                preference: 1000,
+                absent: Some("no such device"),
+                ..CountBackend::default()
+            }));
+        r
+    }
+
+    fn params() -> (Shape, Params) {
+        (Shape { rows: 4, cols: 5 }, Params::new(ClusterSize { w: 3, h: 3 }))
+    }
+
+    #[test]
+    fn auto_takes_the_fastest_that_is_there() {
+        let (shape, params) = params();
+        let choice = registry().choose(AUTO, shape, &params).unwrap();
+        assert_eq!(choice.name, "fast");
+        assert!(choice.reasons.iter().any(|r| r.contains("no such device")), "{:?}", choice.reasons);
+    }
+
+    #[test]
+    fn auto_passes_over_what_does_not_support_the_parameters() {
+        let (shape, mut params) = params();
+        params.precision = Precision::F64;
+        let choice = registry().choose(AUTO, shape, &params).unwrap();
+        assert_eq!(choice.name, "slow");
+        assert!(choice.reasons.iter().any(|r| r.contains("fast does not do")), "{:?}", choice.reasons);
+    }
+
+    #[test]
+    fn a_name_is_never_replaced_by_another() {
+        let (shape, mut params) = params();
+        params.precision = Precision::F64;
+        assert!(matches!(registry().choose("fast", shape, &params), Err(Error::Unsupported { .. })));
+        assert!(matches!(registry().choose("absent", shape, &params), Err(Error::Unavailable { .. })));
+        let unknown = registry().choose("gpu", shape, &params).unwrap_err().to_string();
+        assert_eq!(unknown, "backend = gpu: expected one of auto, slow, fast, absent");
+    }
+
+    #[test]
+    fn without_any_backend_the_error_has_every_reason() {
+        let (shape, params) = params();
+        let mut r = Registry::empty();
+        r.register(Box::new(CountBackend { absent: Some("no such device"), ..CountBackend::default() }));
+        let e = r.build(AUTO, shape, &params).map(|_| ()).unwrap_err().to_string();
+        assert!(e.contains("no such device"), "{e}");
+    }
+
+    #[test]
+    fn the_standard_registry_can_do_everything() {
+        let (shape, mut params) = params();
+        params.precision = Precision::F64;
+        params.update = scheidegg_finder::Update::Serial;
+        let registry = Registry::standard();
+        assert!(registry.build(AUTO, shape, &params).is_ok());
+        assert!(registry.get("oracle").is_ok());
+    }
+
+    #[test]
+    fn the_same_name_again_replaces() {
+        let mut r = registry();
+        r.register(Box::new(CountBackend { name: "slow", preference: 5000, ..CountBackend::default() }));
+        assert_eq!(r.iter().filter(|b| b.name() == "slow").count(), 1);
+        let (shape, params) = params();
+        assert_eq!(r.choose(AUTO, shape, &params).unwrap().name, "slow");
+    }
+}

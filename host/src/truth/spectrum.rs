@@ -1,0 +1,132 @@
+//! A spectrum of cluster charges and the Gaussian in its middle.
+
+/// Counts of charges from 0 to twice the expected one, in bins of whole ADU centred on whole ADU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Spectrum {
+    bin_adu: f64,
+    bins: Vec<u64>,
+    outside: u64,
+}
+
+impl Spectrum {
+    pub fn new(expected_adu: f64) -> Spectrum {
+        // At most some 4000 bins, so that a spectrum is added quickly.
+        let bin_adu = (expected_adu / 2048.0).ceil().max(1.0);
+        let bins = vec![0; (2.0 * expected_adu / bin_adu).ceil() as usize + 2];
+        Spectrum { bin_adu, bins, outside: 0 }
+    }
+
+    pub fn add(&mut self, adu: f64) {
+        let at = (adu / self.bin_adu + 0.5).floor();
+        if at >= 0.0 && at < self.bins.len() as f64 {
+            self.bins[at as usize] += 1;
+        } else {
+            self.outside += 1;
+        }
+    }
+
+    pub fn merge(mut self, other: Spectrum) -> Spectrum {
+        if self.bins.is_empty() {
+            return other;
+        }
+        for (a, b) in self.bins.iter_mut().zip(&other.bins) {
+            *a += b;
+        }
+        self.outside += other.outside;
+        self
+    }
+
+    /// Entries, those outside included.
+    pub fn entries(&self) -> u64 {
+        self.bins.iter().sum::<u64>() + self.outside
+    }
+
+    /// Mean and standard deviation of the Gaussian core, or nothing with fewer than 10 entries.
+    ///
+    /// From the median and the quartiles on, mean and standard deviation of what lies within two standard
+    /// deviations of the mean are taken anew until they stay; the deviation is corrected for what a Gaussian has outside.
+    pub fn core(&self) -> Option<(f64, f64)> {
+        let inside: u64 = self.bins.iter().sum();
+        if inside < 10 {
+            return None;
+        }
+        let quantile = |share: f64| {
+            let mut below = 0;
+            let bin = self.bins.iter().position(|n| {
+                below += n;
+                below as f64 >= share * inside as f64
+            });
+            bin.unwrap_or(0) as f64
+        };
+        // Standard deviation of a Gaussian cut at two standard deviations.
+        const CUT: f64 = 0.879_625_6;
+        let (mut mean, mut width) = (quantile(0.5), (quantile(0.75) - quantile(0.25)) / 1.349);
+        for _ in 0..200 {
+            let reach = (2.0 * width).max(1.0);
+            let (low, high) = (mean - reach, mean + reach);
+            let first = (low + 0.5).floor().max(0.0) as usize;
+            let (mut n, mut m, mut q) = (0.0, 0.0, 0.0);
+            for (i, &count) in self.bins.iter().enumerate().skip(first) {
+                // The part of the bin that lies inside, its entries evenly spread: the cut would jump otherwise.
+                let (from, to) = ((i as f64 - 0.5).max(low), (i as f64 + 0.5).min(high));
+                if from >= to {
+                    break;
+                }
+                let (part, from_mean) = (count as f64 * (to - from), 0.5 * (from + to) - mean);
+                n += part;
+                m += part * from_mean;
+                q += part * (from_mean * from_mean + (to - from) * (to - from) / 12.0);
+            }
+            if n == 0.0 {
+                break;
+            }
+            let shift = m / n;
+            // Less what the bins' width adds (Sheppard).
+            let next = (q / n - shift * shift - 1.0 / 12.0).max(0.0).sqrt() / CUT;
+            let still = shift.abs() < 1e-6 && (next - width).abs() < 1e-6;
+            (mean, width) = (mean + shift, next);
+            if still {
+                break;
+            }
+        }
+        Some((mean * self.bin_adu, width * self.bin_adu))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_of_a_gaussian_on_a_tail_is_its_mean_and_width() {
+        let mut spectrum = Spectrum::new(1000.0);
+        // The Gaussian itself, not a sample: 1e6 entries at 1000.25, width 50; and a flat tail of 2 % below it.
+        for adu in 700..=1300 {
+            let z = (f64::from(adu) - 1000.25) / 50.0;
+            let count = (1e6 / (50.0 * 2.506_628_3) * (-0.5 * z * z).exp()).round() as u64;
+            spectrum.bins[adu as usize] += count;
+        }
+        let (mean, width) = spectrum.core().unwrap();
+        assert!((mean - 1000.25).abs() < 0.02, "mean {mean}");
+        assert!((width - 50.0).abs() < 0.2, "width {width}");
+        for adu in 300..1000 {
+            spectrum.bins[adu] += 28;
+        }
+        let (mean, width) = spectrum.core().unwrap();
+        assert!((mean - 1000.25).abs() < 0.5, "mean {mean} on a tail");
+        assert!((width - 50.0).abs() < 0.5, "width {width} on a tail");
+    }
+
+    #[test]
+    fn few_entries_have_no_core_and_equal_ones_no_width() {
+        let mut spectrum = Spectrum::new(100.0);
+        (0..9).for_each(|_| spectrum.add(40.0));
+        assert_eq!(spectrum.core(), None);
+        spectrum.add(40.0);
+        let (mean, width) = spectrum.core().unwrap();
+        assert!((mean - 40.0).abs() < 1e-6 && width < 1e-6, "{mean} +- {width}");
+        spectrum.add(-3.0);
+        spectrum.add(1e9);
+        assert_eq!(spectrum.entries(), 12);
+    }
+}
