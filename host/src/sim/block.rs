@@ -112,6 +112,7 @@ impl<'a> Block for SimBlock<'a> {
     fn shared_u32(self, at: u32) -> u32 {
         let word = self.0.word(at, 4);
         self.0.races.read(at / 2, self.0.thread.get());
+        self.0.races.read(at / 2 + 1, self.0.thread.get());
         word.get()
     }
     fn set_shared_u16(self, at: u32, v: u16) {
@@ -125,6 +126,16 @@ impl<'a> Block for SimBlock<'a> {
         self.0.races.write(at / 2, self.0.thread.get());
         self.0.races.write(at / 2 + 1, self.0.thread.get());
         word.set(v);
+    }
+    fn shared_4(self, at: u32) -> [f32; 4] {
+        assert!(at.is_multiple_of(16), "shared memory at {at} is not aligned to 16");
+        std::array::from_fn(|i| self.shared_f32(at + 4 * i as u32))
+    }
+    fn set_shared_4(self, at: u32, v: [f32; 4]) {
+        assert!(at.is_multiple_of(16), "shared memory at {at} is not aligned to 16");
+        for (i, v) in v.into_iter().enumerate() {
+            self.set_shared_f32(at + 4 * i as u32, v);
+        }
     }
     fn shared_add(self, at: u32, v: u32) -> u32 {
         let word = self.0.word(at, 4);

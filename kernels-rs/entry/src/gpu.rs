@@ -75,8 +75,10 @@ impl Block for Gpu {
     }
     #[inline(always)]
     fn barrier(self) {
+        // The intrinsic, not `bar.sync` as inline assembly: the compiler must know that it may not copy a barrier into
+        // the two arms of a branch, where threads of one warp would wait for each other for ever (seen on an H200).
         // SAFETY: a barrier of all threads; kernels call it where control flow is the same for all.
-        unsafe { asm!("bar.sync 0;", options(nostack)) }
+        unsafe { nvptx::_syncthreads() }
     }
 
     #[inline(always)]
@@ -136,6 +138,25 @@ impl Block for Gpu {
         // SAFETY: as above.
         unsafe {
             asm!("st.shared.f32 [{a}], {v};", v = in(reg32) v, a = in(reg32) address(at), options(nostack))
+        }
+    }
+    #[inline(always)]
+    fn shared_4(self, at: u32) -> [f32; 4] {
+        let (a, b, c, d): (f32, f32, f32, f32);
+        // SAFETY: reads shared memory of the block; the hardware faults outside of it.
+        unsafe {
+            asm!("ld.shared.v4.f32 {{{a}, {b}, {c}, {d}}}, [{at}];", a = out(reg32) a, b = out(reg32) b,
+                c = out(reg32) c, d = out(reg32) d, at = in(reg32) address(at),
+                options(readonly, nostack, preserves_flags));
+        }
+        [a, b, c, d]
+    }
+    #[inline(always)]
+    fn set_shared_4(self, at: u32, v: [f32; 4]) {
+        // SAFETY: writes shared memory of the block; the hardware faults outside of it.
+        unsafe {
+            asm!("st.shared.v4.f32 [{at}], {{{a}, {b}, {c}, {d}}};", a = in(reg32) v[0], b = in(reg32) v[1],
+                c = in(reg32) v[2], d = in(reg32) v[3], at = in(reg32) address(at), options(nostack));
         }
     }
     #[inline(always)]

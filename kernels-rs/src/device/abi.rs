@@ -26,7 +26,7 @@ pub const PLACE_THREADS: u32 = 32;
 /// Threads of a block of `copy`; a grid of two blocks a multiprocessor is plenty.
 pub const COPY_THREADS: u32 = 256;
 /// The most threads that a block of a `frame_*` entry may have (`.maxntid` in the PTX).
-pub const MAX_THREADS: u32 = 512;
+pub const MAX_THREADS: u32 = 384;
 /// In [`FrameArgs::lost_slot`]: the frame lost nothing.
 pub const NO_LOST: u32 = u32::MAX;
 

@@ -41,6 +41,10 @@ pub trait Block: Copy {
     fn set_shared_u16(self, at: u32, v: u16);
     /// Writes shared memory.
     fn set_shared_u32(self, at: u32, v: u32);
+    /// Reads four values of shared memory; `at` is aligned to 16.
+    fn shared_4(self, at: u32) -> [f32; 4];
+    /// Writes four values of shared memory; `at` is aligned to 16.
+    fn set_shared_4(self, at: u32, v: [f32; 4]);
     /// Adds to shared memory atomically; the value before.
     fn shared_add(self, at: u32, v: u32) -> u32;
     /// Sets bits in shared memory atomically.

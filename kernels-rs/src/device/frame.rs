@@ -115,18 +115,29 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         raw
     }
 
+    /// Where the plane of frame `f` begins: its first row lies the window's reach above tile and halo.
+    #[inline(always)]
+    fn plane<R: Rule>(&self, f: u32) -> u32 {
+        (if R::SPLIT { f & 1 } else { f % 3 }) * self.a.tiling.plane_bytes(R::window(&self.a.job)) + 16
+    }
+
+    /// The tile in frame `f`.
+    #[inline(always)]
+    fn judged<R: Rule>(&self, f: u32) -> store::Judged {
+        store::Judged { f, frame: self.frame(f), tile: self.index, plane: self.plane::<R>(f) }
+    }
+
     /// Where the pixel `(row, col)` of tile and halo stands in the plane of frame `f`.
     #[inline(always)]
-    fn at(&self, f: u32, row: u32, col: u32) -> u32 {
-        let (t, w) = (&self.a.tiling, self.a.job.window);
-        (f % 3) * t.plane_bytes(w) + ((row + w.up()) * t.load_w + col) * 4
+    fn at<R: Rule>(&self, f: u32, row: u32, col: u32) -> u32 {
+        self.plane::<R>(f) + ((row + R::window(&self.a.job).up()) * self.a.tiling.pitch() + col) * 4
     }
 
     /// Takes over the pixels of frame `f` and shows their corrected values to the other threads.
     #[inline(always)]
-    fn show(&self, s: &mut Strip<P>, raw: &[u16; K], live: u32, f: u32) {
-        let at = self.at(f, s.row, s.col);
-        let pitch = self.a.tiling.load_w * 4;
+    fn show<R: Rule>(&self, s: &mut Strip<P>, raw: &[u16; K], live: u32, f: u32) {
+        let at = self.at::<R>(f, s.row, s.col);
+        let pitch = self.a.tiling.pitch() * 4;
         s.live = live;
         each_pixel!(J {
             s.x[J] = P::with(s.x[J], raw[J]);
@@ -224,7 +235,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let (a, b) = (self.a, self.b);
         let live = s.live >> j & 1 != 0;
         let y = P::y(s.x[j]);
-        let place = || (self.at(f, s.row + j as u32, s.col), a.tiling.load_w * 4);
+        let place = || (self.at::<R>(f, s.row + j as u32, s.col), a.tiling.pitch() * 4);
         // Conversions from f64 are slow on a GPU: the value that was shown to the others is read back. It is 0 for a
         // pixel that takes no part, and what is found about that is not used.
         let d =
@@ -271,9 +282,9 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
     #[inline(always)]
     fn judge_strip<R: Rule>(&self, s: &mut Strip<P>, f: u32) -> u32 {
         let (a, w) = (self.a, R::window(&self.a.job));
-        let pitch = a.tiling.load_w * 4;
+        let pitch = a.tiling.pitch() * 4;
         // The upper left pixel of the window of the strip's first pixel.
-        let corner = self.at(f, s.row, s.col) - w.up() * pitch - w.left() * 4;
+        let corner = self.at::<R>(f, s.row, s.col) - w.up() * pitch - w.left() * 4;
         let mut found = 0;
         if R::SIDE == 0 {
             // Not written out: the general code is long, and its strips may lie in local memory.
@@ -285,11 +296,18 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
             }
             return found;
         }
+        // With row sums and maxima in planes of their own: those of the window's centre column.
+        let rows = corner + w.left() * 4 + (2 - (f & 1)) * self.a.tiling.plane_bytes(w);
         // Row sums and maxima go into every window that has the row, top to bottom, as SPEC orders the sum.
         let mut seen = [Seen { max: 0.0, sum: 0.0 }; K];
         each_row!(I {
             if I < K + R::SIDE - 1 {
-                let row = R::row(self.b, corner + I as u32 * pitch);
+                let row = if R::SPLIT {
+                    let at = rows + I as u32 * pitch;
+                    Seen { max: self.b.shared_f32(at + self.a.tiling.plane_bytes(w)), sum: self.b.shared_f32(at) }
+                } else {
+                    R::row(self.b, corner + I as u32 * pitch)
+                };
                 each_pixel!(J {
                     if I == J {
                         seen[J] = row;
@@ -304,6 +322,42 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
             }
         });
         found
+    }
+
+    /// Makes row sums and maxima of frame `f` from its corrected values, four pixels at a time, for the rows and
+    /// columns that still matter.
+    #[inline(always)]
+    fn rows<R: Rule>(&self, thread: u32, f: u32) {
+        let (t, w) = (&self.a.tiling, R::window(&self.a.job));
+        let (groups, bytes) = (t.pitch() / 4, t.plane_bytes(w));
+        let left = self.frames - 1 - f;
+        let skip = t.frames - left;
+        // Rows of the plane are counted from the window's reach above tile and halo.
+        let (first_row, first_col) = (skip * w.up() - w.up(), skip * w.left());
+        let rows = t.tile_h + (left + 1) * (w.h - 1);
+        let cols = t.tile_w + left * (w.w - 1);
+        let first_group = first_col / 4;
+        let wanted = (first_col + cols - 1) / 4 - first_group + 1;
+        // Threads go through all groups of a row and step over those that do not matter: without a division a frame.
+        let (mut row, mut group) = (over(thread, groups), modulo(thread, groups));
+        let (row_step, group_step) = (over(self.b.threads(), groups), modulo(self.b.threads(), groups));
+        let end = first_row + w.up() + rows;
+        row += first_row + w.up();
+        while row < end {
+            if group.wrapping_sub(first_group) < wanted {
+                let at = self.plane::<R>(f) + (row * t.pitch() + group * 4) * 4;
+                let (maxima, sums) = R::four(self.b, at);
+                let to = at + (2 - (f & 1)) * bytes;
+                self.b.set_shared_4(to, sums);
+                self.b.set_shared_4(to + bytes, maxima);
+            }
+            row += row_step;
+            group += group_step;
+            if group >= groups {
+                group -= groups;
+                row += 1;
+            }
+        }
     }
 
     /// Writes the tile's part of the pedestal.
@@ -372,12 +426,21 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
         if frames > 0 {
             let live = tile.live(s, 0);
             let raw = tile.raw(s, live, 0);
-            tile.show(s, &raw, live, 0);
+            tile.show::<R>(s, &raw, live, 0);
         }
     });
     b.barrier();
     let mut f = 0;
     while f < frames {
+        if R::SPLIT {
+            team.each(|thread, _| {
+                tile.rows::<R>(b.opaque(thread), f);
+                if f > 0 {
+                    store::write(b, a, w, thread, tile.judged::<R>(f - 1));
+                }
+            });
+            b.barrier();
+        }
         team.each(|thread, s| {
             tile.anew(s);
             let more = f + 1 < frames;
@@ -387,10 +450,10 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
             store::clear_count(b, a, thread, f + 1);
             tile.judge_all::<R>(s, f);
             if more {
-                tile.show(s, &raw, live, f + 1);
+                tile.show::<R>(s, &raw, live, f + 1);
             }
-            if f > 0 {
-                store::write(b, a, w, thread, f - 1, tile.frame(f - 1), tile.index);
+            if !R::SPLIT && f > 0 {
+                store::write(b, a, w, thread, tile.judged::<R>(f - 1));
             }
         });
         b.barrier();
@@ -398,7 +461,7 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
     }
     team.each(|thread, s| {
         if frames > 0 {
-            store::write(b, a, w, thread, frames - 1, tile.frame(frames - 1), tile.index);
+            store::write(b, a, w, thread, tile.judged::<R>(frames - 1));
         }
         tile.end(s);
     });

@@ -18,6 +18,8 @@ pub struct Seen {
 pub trait Rule {
     /// The side of a square window that is looked at row by row for a whole strip, or 0.
     const SIDE: usize;
+    /// Whether row sums and maxima are made for all pixels first ([`Window::is_split`]).
+    const SPLIT: bool = false;
     /// Whether branches are written to the trace.
     const TRACE: bool;
 
@@ -27,6 +29,8 @@ pub trait Rule {
     fn window(job: &Job) -> Window;
     /// Maximum and sum of a row of [`Rule::SIDE`] pixels that begins at `at`.
     fn row<B: Block>(b: B, at: u32) -> Seen;
+    /// Maxima and sums of the rows of [`Rule::SIDE`] pixels around four neighbours, the first at `at`.
+    fn four<B: Block>(b: B, at: u32) -> ([f32; 4], [f32; 4]);
     /// Maximum and sum of the window whose upper left pixel is at `corner`.
     fn look<B: Block>(b: B, job: &Job, corner: u32, pitch: u32) -> Seen;
     /// The tests of a pixel and whether it passes the local-max gate; `place` gives where it is and the pitch.
@@ -55,6 +59,43 @@ fn row<B: Block>(b: B, at: u32, n: u32) -> Seen {
     seen
 }
 
+/// Maxima and sums of the rows of `N` pixels around four neighbours, `N` from 5 to 9 and odd.
+#[inline(always)]
+fn four<B: Block, const N: usize>(b: B, at: u32) -> ([f32; 4], [f32; 4]) {
+    let (v, w, x) = (b.shared_4(at - 16), b.shared_4(at), b.shared_4(at + 16));
+    let v = [v[0], v[1], v[2], v[3], w[0], w[1], w[2], w[3], x[0], x[1], x[2], x[3]];
+    // The first pixel of the first of the four rows.
+    let first = 4 - N / 2;
+    let mut sums = [0.0; 4];
+    let mut k = 0;
+    while k < 4 {
+        let mut sum = v[first + k];
+        let mut i = 1;
+        while i < N {
+            sum += v[first + k + i];
+            i += 1;
+        }
+        sums[k] = sum;
+        k += 1;
+    }
+    // What all four have in common, and the three pixels on each side that some have.
+    let mut common = v[first + 3];
+    let mut i = 4;
+    while i < N {
+        common = common.max(v[first + i]);
+        i += 1;
+    }
+    let (l, r) = (first, first + N);
+    let (inner_l, inner_r) = (v[l + 1].max(v[l + 2]), v[r].max(v[r + 1]));
+    let maxima = [
+        common.max(v[l].max(inner_l)),
+        common.max(inner_l.max(v[r])),
+        common.max(v[l + 2].max(inner_r)),
+        common.max(inner_r.max(v[r + 2])),
+    ];
+    (maxima, sums)
+}
+
 /// A rectangle, row sums top to bottom.
 #[inline(always)]
 fn rectangle<B: Block>(b: B, corner: u32, pitch: u32, w: u32, h: u32) -> Seen {
@@ -74,6 +115,7 @@ pub struct Square<const N: usize, const FIXED: bool>;
 
 impl<const N: usize, const FIXED: bool> Rule for Square<N, FIXED> {
     const SIDE: usize = N;
+    const SPLIT: bool = Window { w: N as u32, h: N as u32 }.is_split();
     const TRACE: bool = false;
 
     #[inline(always)]
@@ -87,6 +129,10 @@ impl<const N: usize, const FIXED: bool> Rule for Square<N, FIXED> {
     #[inline(always)]
     fn row<B: Block>(b: B, at: u32) -> Seen {
         row(b, at, N as u32)
+    }
+    #[inline(always)]
+    fn four<B: Block>(b: B, at: u32) -> ([f32; 4], [f32; 4]) {
+        four::<B, N>(b, at)
     }
     #[inline(always)]
     fn look<B: Block>(b: B, _: &Job, corner: u32, pitch: u32) -> Seen {
@@ -124,6 +170,10 @@ impl<const TRACE: bool> Rule for Any<TRACE> {
     #[inline(always)]
     fn row<B: Block>(b: B, at: u32) -> Seen {
         row(b, at, 1)
+    }
+    #[inline(always)]
+    fn four<B: Block>(b: B, at: u32) -> ([f32; 4], [f32; 4]) {
+        (b.shared_4(at), b.shared_4(at))
     }
     #[inline(always)]
     fn look<B: Block>(b: B, job: &Job, corner: u32, pitch: u32) -> Seen {

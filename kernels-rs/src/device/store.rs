@@ -36,18 +36,24 @@ pub(super) fn remember<B: Block, P>(b: B, a: &FrameArgs<P>, f: u32, at: u32, row
     b.shared_or(t.at_bitmaps(w) + word * 4, 1 << (col % 32));
 }
 
-/// Writes the clusters of the launch's frame `f`, which is `frame` of the chunk, out of shared memory: count, bitmap
-/// (emptied for the frame after the next) and records, shared evenly among the threads.
+/// A tile of a frame that has been judged.
+#[derive(Clone, Copy)]
+pub(super) struct Judged {
+    /// The frame in the launch, and in the chunk.
+    pub f: u32,
+    /// See above.
+    pub frame: u32,
+    /// The tile.
+    pub tile: u32,
+    /// Where its corrected values begin in shared memory.
+    pub plane: u32,
+}
+
+/// Writes the clusters of a tile out of shared memory: count, bitmap (emptied for the frame after the next) and
+/// records, shared evenly among the threads.
 #[inline(always)]
-pub(super) fn write<B: Block, P>(
-    b: B,
-    a: &FrameArgs<P>,
-    window: Window,
-    thread: u32,
-    f: u32,
-    frame: u32,
-    tile: u32,
-) {
+pub(super) fn write<B: Block, P>(b: B, a: &FrameArgs<P>, window: Window, thread: u32, judged: Judged) {
+    let Judged { f, frame, tile, plane } = judged;
     let (t, w, threads) = (&a.tiling, a.job.window, b.threads());
     let (tile_y, tile_x) = (over(tile, t.tiles_x), modulo(tile, t.tiles_x));
     let (row0, col0) = (tile_y * t.tile_h, tile_x * t.tile_w);
@@ -92,7 +98,7 @@ pub(super) fn write<B: Block, P>(
         } else {
             let (r, c) = (over(part - 1, window.w), modulo(part - 1, window.w));
             // Row 0 of a plane lies the window's reach above row 0 of the halo.
-            let from = f % 3 * t.plane_bytes(w) + ((row + r) * t.load_w + col + c - window.left()) * 4;
+            let from = plane + ((row + r) * t.pitch() + col + c - window.left()) * 4;
             // SAFETY: value `part - 1` of a record.
             cut += unsafe { put(b, a.job.payload, b.shared_f32(from), to, part - 1) } as u32;
         }

@@ -26,6 +26,17 @@ impl Window {
     pub const fn down(self) -> u32 {
         self.h - 1 - self.h / 2
     }
+    /// Whether the entry of this window makes row sums and maxima for all pixels before it makes windows of them.
+    #[inline(always)]
+    pub const fn is_split(self) -> bool {
+        self.w == self.h && (self.w == 7 || self.w == 9)
+    }
+    /// Planes of values that a block keeps in shared memory: corrected values of three frames, or of two and their
+    /// row sums and maxima.
+    #[inline(always)]
+    pub const fn planes(self) -> u32 {
+        if self.is_split() { 4 } else { 3 }
+    }
     /// Columns left of the centre.
     #[inline(always)]
     pub const fn left(self) -> u32 {
@@ -165,10 +176,16 @@ impl Tiling {
         // Instructions of a warp and frame: loads, decisions, updates; a shared load, a sum and a maximum for every
         // pixel of the strip's window rows; a sum and a maximum for every window row of every pixel.
         let rows = (STRIP + window.h - 1) as u64;
-        let strip = 500 + rows * window.w as u64 * 3 + (STRIP * window.h * 2) as u64;
+        let columns = rows * 2 + (STRIP * window.h * 2) as u64;
+        let strip = if window.is_split() {
+            // Four pixels of a row at once: their sums, their maxima, five wide accesses.
+            500 + columns + 2 * (4 * window.w as u64 + 35)
+        } else {
+            500 + columns + rows * (window.w as u64 * 3 - 2)
+        };
         // Each of the four schedulers issues one a cycle, a single warp about every other cycle.
         let each = (resident * warps).div_ceil(4);
-        let frame = strip * (if each < 2 { 2 } else { each }) + 200;
+        let frame = strip * (if each < 2 { 2 } else { each }) + if window.is_split() { 400 } else { 200 };
         per_sm.div_ceil(resident) * (1500 + 100 * resident * warps + frame * self.frames as u64)
     }
 
@@ -197,11 +214,22 @@ impl Tiling {
         rows as u64 * (self.tiles_x * self.row_words()) as u64
     }
 
-    /// Bytes of one of the three planes of corrected values in shared memory: tile and halo, with the window's reach
-    /// above and below.
+    /// Columns of a plane in shared memory: those of tile and halo, rounded up so that rows begin at 16 bytes.
+    #[inline(always)]
+    pub const fn pitch(&self) -> u32 {
+        self.load_w.next_multiple_of(4)
+    }
+
+    /// Rows of a plane in shared memory: those of tile and halo, with the window's reach above and below.
+    #[inline(always)]
+    pub const fn plane_rows(&self, window: Window) -> u32 {
+        self.strips * STRIP + window.h - 1
+    }
+
+    /// Bytes of a plane in shared memory, with 16 before and behind that only a value nobody uses is made of.
     #[inline(always)]
     pub const fn plane_bytes(&self, window: Window) -> u32 {
-        (self.strips * STRIP + window.h - 1) * self.load_w * 4
+        self.plane_rows(window) * self.pitch() * 4 + 32
     }
 
     /// Pixels of a tile, rounded up to even: entries of one of the two lists of stored pixels.
@@ -213,7 +241,7 @@ impl Tiling {
     /// Where the two lists of stored pixels (`u16` each) start in shared memory.
     #[inline(always)]
     pub const fn at_lists(&self, window: Window) -> u32 {
-        3 * self.plane_bytes(window)
+        window.planes() * self.plane_bytes(window)
     }
 
     /// Where the two bitmaps of a tile start in shared memory.
