@@ -207,7 +207,7 @@ pub fn run(plan: &Plan, run: &Path) -> Result<()> {
         backend: backends::DEFAULT.into(),
         energy_s: plan.energy_s,
         patience: Duration::from_secs(60),
-        until: Some(at(0.68)),
+        until: Some(at(0.72)),
     };
     let climbed = spawn::run(&ladder, run);
     if let Err(e) = &climbed {
@@ -215,7 +215,7 @@ pub fn run(plan: &Plan, run: &Path) -> Result<()> {
     }
 
     say("probes");
-    probe(plan, run, at(0.84), &mut Skips::of(run))?;
+    probe(plan, run, at(0.88), &mut Skips::of(run))?;
 
     say("precision");
     let backend = backends::cpu(backends::DEFAULT, 1)?;

@@ -292,6 +292,21 @@ impl Step {
         matches!(self.how, How::Frames(plan) if plan.ownership != Ownership::View)
     }
 
+    /// The precision in which the story tells it: sums in f64 until the step that makes them f32.
+    pub fn told_in(&self) -> Precision {
+        let turn = STEPS.iter().position(|s| s.f32_only);
+        let at = STEPS.iter().position(|s| s.name == self.name);
+        match (at, turn) {
+            (Some(at), Some(turn)) if at < turn => Precision::F64F32,
+            _ => Precision::F32,
+        }
+    }
+
+    /// Whether it is a rung of the story rather than an answer to a question of its own.
+    pub fn is_rung(&self) -> bool {
+        STEPS.iter().any(|s| s.name == self.name)
+    }
+
     /// The precisions that it is done in.
     pub fn precisions(&self) -> &'static [Precision] {
         match (self.f32_only, self.how) {

@@ -12,10 +12,9 @@ pub(super) const SIZES: [&str; 2] = ["3", "9"];
 
 pub(super) const BEST: &str = "best_us_per_frame";
 
-/// The story's steps with the precision each is told in: f64 sums until the step that makes them f32.
+/// The story's steps with the precision each is told in.
 pub(super) fn story() -> impl Iterator<Item = (&'static Step, &'static str)> {
-    let turn = STEPS.iter().position(|s| s.f32_only).unwrap_or(STEPS.len());
-    STEPS.iter().enumerate().map(move |(i, s)| (s, if i < turn { "f64f32" } else { "f32" }))
+    STEPS.iter().map(|s| (s, s.told_in().word()))
 }
 
 fn colour(step: &Step) -> usize {
