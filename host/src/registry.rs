@@ -3,8 +3,7 @@
 use std::num::NonZero;
 use std::thread;
 
-use scheidegg_cpu::oracle::OracleBackend;
-use scheidegg_cpu::simd::CpuBackend;
+use scheidegg_cpu::{CpuBackend, OracleBackend};
 use scheidegg_finder::{Backend, Error, Finder, Params, Probe, Result, Shape};
 
 /// The name that asks for the likely fastest backend.
