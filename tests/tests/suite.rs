@@ -1,6 +1,7 @@
 //! The conformance suite on every backend of the project.
 
 use scheidegg::Backend;
+use scheidegg::cuda::{self, CudaBackend, Output};
 use scheidegg::sim::{SimBackend, SimOptions};
 use scheidegg_conformance::suite::{self, Options};
 use scheidegg_cpu::OracleBackend;
@@ -16,7 +17,8 @@ macro_rules! conforms {
     };
 }
 
-// Every backend of the registry has its line here: a name for the test, and how the backend is made.
+// Every backend of the registry has its line here: a name for the test, and how the backend is made. `cpu` has them in
+// `cpu.rs`, one an instruction set. A backend that is not there is a counted skip.
 conforms! {
     oracle: OracleBackend::new();
     oracle_with_2_threads: OracleBackend::with_threads(2);
@@ -36,5 +38,21 @@ conforms! {
         chunk_frames: 64,
         multiprocessors: 132,
         ..SimOptions::default()
+    });
+    cuda: CudaBackend::new(cuda::Options::default());
+    cuda_with_capacity_1_and_a_frame_a_chunk: CudaBackend::new(cuda::Options {
+        chunk_frames: Some(1),
+        frames_per_launch: Some(1),
+        capacity: Some(1),
+        slots: 1,
+        graphs: false,
+        ..cuda::Options::default()
+    });
+    cuda_with_copied_results: CudaBackend::new(cuda::Options {
+        chunk_frames: Some(7),
+        frames_per_launch: Some(3),
+        output: Output::Copied,
+        slots: 2,
+        ..cuda::Options::default()
     });
 }
