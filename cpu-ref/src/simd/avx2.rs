@@ -147,7 +147,7 @@ impl Vector for F32x8 {
         unsafe { Self::load(from).store_rounded(to) }
     }
     #[inline(always)]
-    unsafe fn prefetch(at: *const u16) {
+    unsafe fn prefetch(at: *const u8) {
         // SAFETY: a hint, good for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
@@ -271,7 +271,7 @@ impl Vector for F64x4 {
         }
     }
     #[inline(always)]
-    unsafe fn prefetch(at: *const u16) {
+    unsafe fn prefetch(at: *const u8) {
         // SAFETY: a hint, good for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }

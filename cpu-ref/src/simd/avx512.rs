@@ -145,7 +145,7 @@ impl Vector for F32x16 {
         }
     }
     #[inline(always)]
-    unsafe fn prefetch(at: *const u16) {
+    unsafe fn prefetch(at: *const u8) {
         // SAFETY: a hint, good for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
@@ -272,7 +272,7 @@ impl Vector for F64x8 {
         unsafe { Self::load(from).store_rounded(to) }
     }
     #[inline(always)]
-    unsafe fn prefetch(at: *const u16) {
+    unsafe fn prefetch(at: *const u8) {
         // SAFETY: a hint, good for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }

@@ -29,6 +29,10 @@ const GROUP: usize = 4;
 /// Bytes of rings that a group may have, so that they and the rows of the state stay in the second-level cache.
 const RINGS: usize = 384 * 1024;
 
+/// Bytes of a lane's state up to which one thread alone takes frame by frame: the last-level cache gives it back fast
+/// enough, and the ring of one frame stays in the first level.
+const NEAR: usize = 8 * 1024 * 1024;
+
 /// The kernel for parameters.
 pub(super) fn kernel(params: &Params) -> Kernel {
     let size = params.size;
@@ -83,7 +87,11 @@ impl<P: Sums + Convert<C>, C: Real + Plain> CpuEngine<P, C> {
         let layout = Layout::new(shape.rows, shape.cols, params.size);
         let serial = params.update == Update::Serial;
         let pipe = || Pipe::new(layout, params.test2, serial);
-        let group = (RINGS / pipe().bytes()).clamp(1, GROUP);
+        let state = layout.rows * layout.width * (2 * P::BYTES + 2);
+        let group = match pool.threads() == 1 && state <= NEAR {
+            true => 1,
+            false => (RINGS / pipe().bytes()).clamp(1, GROUP),
+        };
         let way = || Way { pipe: pipe(), mask: None };
         let ways = (0..pool.threads()).map(|_| Mutex::new((0..group).map(|_| way()).collect())).collect();
         CpuEngine {
@@ -347,8 +355,10 @@ impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P
     }
 
     fn start(&mut self, pedestal: &Pedestal, mask: Option<&PixelMask>) -> Result<()> {
-        self.lanes.clear();
-        for _ in 0..self.params.lanes {
+        for lane in &mut self.lanes {
+            lane.set(pedestal, &self.params);
+        }
+        while self.lanes.len() < self.params.lanes {
             self.lanes.push(Lane::new(self.layout, pedestal, &self.params));
         }
         self.mask = mask.filter(|m| !m.is_empty()).map(|m| {
@@ -437,6 +447,6 @@ impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P
     }
 
     fn set_lane(&mut self, lane: usize, pedestal: &Pedestal) {
-        self.lanes[lane] = Lane::new(self.layout, pedestal, &self.params);
+        self.lanes[lane].set(pedestal, &self.params);
     }
 }

@@ -65,8 +65,40 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     }
 }
 
-/// Rows of a frame that are asked for ahead.
-const AHEAD: usize = 4;
+/// Asks for the pixels at a column of rows that are converted soon. A frame comes from far; this is done while rows
+/// are decided, when the caches have little else to do.
+#[inline(always)]
+pub(super) fn ask<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: usize) {
+    if c.is_multiple_of(LINE / 2) {
+        for r in row..row + rows {
+            // SAFETY: a hint; the address need not be one of the frame.
+            unsafe { V::prefetch(job.frame.wrapping_add(r * job.layout.cols + c).cast()) };
+        }
+    }
+}
+
+/// Asks for the state at a column of rows that are converted next.
+#[inline(always)]
+fn ask_state<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: usize) {
+    let width = job.layout.width;
+    for r in row..row + rows {
+        let (x0, state) = (r * width + c, r * 2 * width + paired(c));
+        // SAFETY: a hint; the address need not be one of the state.
+        unsafe {
+            if c.is_multiple_of(LINE / 2) {
+                V::prefetch(job.x0.wrapping_add(x0).cast());
+            }
+            V::prefetch(job.state.wrapping_add(state).cast());
+            V::prefetch(job.state.wrapping_add(state + BLOCK).cast());
+        }
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Rows between the last one converted and those that are asked for.
+pub(super) const AHEAD: usize = 2;
 
 /// Converts row `r`: centred pixels, corrected values and, unless they are taken `DIRECT`ly from those, row sums
 /// and row maxima of every window.
@@ -95,12 +127,7 @@ pub(super) unsafe fn convert<F, P, C, const W: usize, const DIRECT: bool>(
         let (d, y) = (slot.add(PAD), slot.add(pipe.centred));
         let inv_n = F::W::splat(job.inv_n);
         let whole = layout.cols / lanes * lanes;
-        // Frames come from far; what is asked for now is there some rows later.
-        let ahead = x.wrapping_add(AHEAD * layout.cols);
         for c in (0..whole).step_by(lanes) {
-            if c % 32 == 0 {
-                F::V::prefetch(ahead.wrapping_add(c));
-            }
             correct::<F, P, C>(x.add(c), x0.add(c), state.add(paired(c)), inv_n, d.add(c), y.add(c));
         }
         if whole < layout.width {
@@ -254,6 +281,12 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
         let tracked = job.fixed.is_null();
         for c in (0..layout.width).step_by(lanes) {
             let p = paired(c);
+            let next = q + ROWS + h - 1 - up;
+            ask::<F::V, P, C>(job, next + AHEAD, ROWS, c);
+            if W == 3 {
+                // Wider windows have enough to do to wait for nothing; asking would cost them more.
+                ask_state::<F::V, P, C>(job, next, ROWS, c);
+            }
             // Sums top to bottom, one for every row; maxima of the rows that all windows share only once.
             let mut sum = [zero; ROWS];
             let mut max = [zero; ROWS];

@@ -71,12 +71,26 @@ impl<P: Sums + Convert<C>, C: Real + Plain> Lane<P, C> {
             state: Aligned::zeroed(rows * width * 2),
             x0: Aligned::zeroed(rows * width),
             fixed: None,
-            inv_n: P::from_f64(pedestal.samples as f64).recip(),
+            inv_n: P::ZERO,
             small: true,
-            samples: pedestal.samples,
-            fixed_variance: pedestal.fixed_variance.clone(),
-            untrained: pedestal.untrained.clone(),
+            samples: 0,
+            fixed_variance: None,
+            untrained: None,
         };
+        lane.set(pedestal, params);
+        lane
+    }
+
+    /// Takes another pedestal into the same memory.
+    pub fn set(&mut self, pedestal: &Pedestal, params: &Params) {
+        let lane = self;
+        let layout = lane.layout;
+        let (rows, width) = (layout.rows, layout.width);
+        lane.inv_n = P::from_f64(pedestal.samples as f64).recip();
+        lane.small = true;
+        lane.samples = pedestal.samples;
+        lane.fixed_variance = pedestal.fixed_variance.clone();
+        lane.untrained = pedestal.untrained.clone();
         let expect = "a pedestal of the finder's precision";
         let (sum, sum2) = (P::of(&pedestal.sum).expect(expect), P::of(&pedestal.sum2).expect(expect));
         let (state, x0) = (lane.state.as_mut_slice(), lane.x0.as_mut_slice());
@@ -103,16 +117,14 @@ impl<P: Sums + Convert<C>, C: Real + Plain> Lane<P, C> {
             };
             let rule = Decision::<C>::new(1, 1, params.n_sigma, params.noise_floor_adu);
             let variance = P::of(variance).expect(expect);
-            let mut fixed = Aligned::zeroed(rows * width);
+            let fixed = lane.fixed.get_or_insert_with(|| Aligned::zeroed(rows * width));
             for r in 0..rows {
                 for c in 0..layout.cols {
                     let var: C = variance[r * layout.cols + c].larger(P::ZERO).convert();
                     fixed.as_mut_slice()[r * width + c] = rule.n_sigma2 * var.larger(rule.floor2);
                 }
             }
-            lane.fixed = Some(fixed);
         }
-        lane
     }
 
     /// The pedestal as it is now.

@@ -13,7 +13,7 @@ use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;
 use super::extract::{self, Rows};
-use super::frozen::{convert, horizontal};
+use super::frozen::{AHEAD, ask, convert, horizontal};
 use super::job::{Bits, Job, PAD, Pipe, Scratch, each_bit, get_bits, paired, put_bits};
 use super::vector::{BLOCK, Family, Vector};
 
@@ -63,7 +63,7 @@ where
     // SAFETY: the slots are those of the window's rows.
     unsafe {
         futures::<F, P, C>(job, pipe, q);
-        judge::<F, P, C, W, H>(job, pipe, &at[..h]);
+        judge::<F, P, C, W, H>(job, pipe, &at[..h], q);
         let words = layout.words;
         let open = pipe.bits(Bits::Open, 0, words);
         let mut any = 0;
@@ -145,8 +145,12 @@ where
 /// # Safety
 /// After [`futures`]; `at` are the slots of the window's rows.
 #[inline(always)]
-unsafe fn judge<F, P, C, const W: usize, const H: usize>(job: &Job<P, C>, pipe: &mut Pipe<C>, at: &[*const C])
-where
+unsafe fn judge<F, P, C, const W: usize, const H: usize>(
+    job: &Job<P, C>,
+    pipe: &mut Pipe<C>,
+    at: &[*const C],
+    q: usize,
+) where
     F: Family<P, C>,
     P: Convert<C> + Plain,
     C: Real + Plain,
@@ -168,6 +172,7 @@ where
         let corner_area = F::V::splat(job.rule.corner_area);
         for c in (0..job.layout.width).step_by(lanes) {
             let p = pipe.sums + paired(c);
+            ask::<F::V, P, C>(job, q + h - up + AHEAD, 1, c);
             // The window's own row, for both bounds.
             let mut row = [zero; 2];
             let mut max = [zero; 2];

@@ -61,7 +61,7 @@ pub(super) trait Vector: Copy {
     unsafe fn round8(from: *const Self::Elem, to: *mut i32);
     /// Asks for the cache line of an address a little ahead of its use.
     #[inline(always)]
-    unsafe fn prefetch(_at: *const u16) {}
+    unsafe fn prefetch(_at: *const u8) {}
 }
 
 /// The vectors of an instruction set for a pedestal in `P` and decisions in `C`: equal lanes in both.
@@ -177,7 +177,7 @@ impl<V: Vector> Vector for Two<V> {
         unsafe { V::round8(from, to) }
     }
     #[inline(always)]
-    unsafe fn prefetch(at: *const u16) {
+    unsafe fn prefetch(at: *const u8) {
         // SAFETY: as the caller promises.
         unsafe { V::prefetch(at) }
     }
