@@ -19,10 +19,8 @@ use crate::physics::Decision;
 pub const fn max_threads(entry: &str) -> u32 {
     match entry.as_bytes() {
         [.., b'a', b'n', b'y'] | [.., b't', b'r', b'a', b'c', b'e'] => MAX_THREADS_GENERAL,
-        // Fixed noise and f64 sums: a few registers too many as well.
-        [.., b'f', b'6', b'4', b'_', b'9', b'x', b'9', b'_', b'f', b'i', b'x', b'e', b'd'] => {
-            MAX_THREADS_GENERAL
-        }
+        // f64 sums beside the row sums of a split window: a few registers too many as well.
+        [b'f', b'r', b'a', b'm', b'e', b'_', b'f', b'6', b'4', b'_', b'7' | b'9', ..] => MAX_THREADS_GENERAL,
         _ => MAX_THREADS,
     }
 }
@@ -38,7 +36,7 @@ pub const PLACE_THREADS: u32 = 32;
 /// Threads of a block of `copy`; a grid of two blocks a multiprocessor is plenty.
 pub const COPY_THREADS: u32 = 256;
 /// The most threads that a block of a `frame_*` entry may have (`.maxntid` in the PTX).
-pub const MAX_THREADS: u32 = 640;
+pub const MAX_THREADS: u32 = 672;
 /// The same of a general entry (`_any`, `_trace`), which needs more registers.
 pub const MAX_THREADS_GENERAL: u32 = 512;
 /// In [`FrameArgs::lost_slot`]: the frame lost nothing.

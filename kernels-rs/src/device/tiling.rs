@@ -180,19 +180,18 @@ impl Tiling {
         let by_shared = (228 * 1024) / (self.shared_bytes as u64 + 1024);
         let resident = least(least(by_threads, by_registers), least(by_shared, per_sm));
         let resident = if resident == 0 { 1 } else { resident };
-        // Instructions of a warp and frame: loads, decisions, updates; a shared load, a sum and a maximum for every
-        // pixel of the strip's window rows; a sum and a maximum for every window row of every pixel.
+        // Cycles of a scheduler for a warp and frame. Fitted to sweeps over tiles and frames on an H200, 2026-11-30
+        // (`docs/gpu-kernels.md`): what every strip costs, then a shared load, a sum and a maximum for every pixel of
+        // its window rows, and a sum and a maximum for every window row of every pixel.
         let rows = (STRIP + window.h - 1) as u64;
         let columns = rows * 2 + (STRIP * window.h * 2) as u64;
         let strip = if window.is_split() {
-            // Four pixels of a row at once: their sums, their maxima, five wide accesses.
-            500 + columns + 2 * (4 * window.w as u64 + 35)
+            1300 + columns + 2 * (4 * window.w as u64 + 35)
         } else {
-            500 + columns + rows * (window.w as u64 * 3 - 2)
+            720 + columns + rows * (window.w as u64 * 3 - 2)
         };
-        // Each of the four schedulers issues one a cycle, a single warp about every other cycle.
-        let each = (resident * warps).div_ceil(4);
-        let frame = strip * (if each < 2 { 2 } else { each }) + if window.is_split() { 400 } else { 200 };
+        // Four schedulers share the warps.
+        let frame = strip * resident * warps / 4 + 200;
         per_sm.div_ceil(resident) * (1500 + 100 * resident * warps + frame * self.frames as u64)
     }
 
