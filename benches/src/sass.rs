@@ -245,8 +245,9 @@ pub fn run(dir: &Path, tools: Option<&Path>) -> Result<()> {
             return Ok(None);
         };
         let window = Window { w: side, h: side };
-        let most = suggested_frames(400, 400, window, sms, LANES as u32, 16);
-        let tiling = Tiling::new(400, 400, window, most.max(1), sms, LANES as u32);
+        let threads = scheidegg_kernels::device::abi::max_threads(entry);
+        let most = suggested_frames(400, 400, window, sms, LANES as u32, threads, 16);
+        let tiling = Tiling::new(400, 400, window, most.max(1), sms, LANES as u32, threads);
         let warps = tiling.map_or(0, |t| t.tiles() * t.threads().div_ceil(32));
         let (bound, cycles) = count.bound(chip);
         // Four quarters a multiprocessor share the warps.

@@ -189,15 +189,7 @@ impl Tests {
 /// The value rounded half away from zero, as stored in an `i32` payload. Saturates at the ends of `i32`.
 #[inline(always)]
 pub fn round_half_away<C: Real>(d: C) -> i32 {
-    // Exact in f64: |d| has at most 53 bits and adding a half to what is below 2^52 keeps every bit that counts.
-    let v = d.to_f64();
-    let a = if v < 0.0 { -v } else { v };
-    if a >= 2_147_483_647.5 {
-        return if v < 0.0 { i32::MIN } else { i32::MAX };
-    }
-    let whole = a as i64;
-    let n = whole + ((a - whole as f64) >= 0.5) as i64;
-    (if v < 0.0 { -n } else { n }) as i32
+    d.round_half_away()
 }
 
 /// The rounded value as an `i16` and whether it had to be cut to fit.

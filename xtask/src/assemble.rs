@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use scheidegg_kernels::device::abi::{
-    COPY, COPY_THREADS, OFFSETS, PLACE, PLACE_THREADS, SCAN, SCAN_SHARED_BYTES, SCAN_THREADS,
+    COPY, COPY_THREADS, OFFSETS, PLACE, PLACE_THREADS, SCAN, SCAN_SHARED_BYTES, SCAN_THREADS, max_threads,
 };
 use scheidegg_kernels::device::{Tiling, Window, suggested_frames};
 
@@ -155,8 +155,8 @@ fn launch(entry: &str, sms: u32) -> (u32, u32) {
         _ => {
             let side = entry.split('_').find_map(|w| w.split_once('x')?.0.parse().ok()).unwrap_or(3);
             let window = Window { w: side, h: side };
-            let frames = suggested_frames(400, 400, window, sms, 1, 16);
-            let t = Tiling::new(400, 400, window, frames, sms, 1);
+            let frames = suggested_frames(400, 400, window, sms, 1, max_threads(entry), 16);
+            let t = Tiling::new(400, 400, window, frames, sms, 1, max_threads(entry));
             t.map_or((0, 0), |t| (t.shared_bytes, t.threads()))
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use scheidegg_kernels::device::abi::{COPY, FRAME_ENTRIES, MAX_THREADS, OFFSETS, PLACE, SCAN};
+use scheidegg_kernels::device::abi::{COPY, FRAME_ENTRIES, OFFSETS, PLACE, SCAN, max_threads};
 
 use crate::Outcome;
 
@@ -29,7 +29,7 @@ pub fn split(text: &str) -> Outcome<BTreeMap<String, String>> {
     }
     let mut modules = BTreeMap::new();
     for name in FRAME_ENTRIES {
-        let limit = format!(".maxntid {MAX_THREADS}, 1, 1\n.minnctapersm 1\n");
+        let limit = format!(".maxntid {}, 1, 1\n.minnctapersm 1\n", max_threads(name));
         modules.insert(name.to_string(), format!("{head}{shared}{}", entry(text, name, &limit)?));
     }
     let mut gather = format!("{head}{shared}");

@@ -92,9 +92,10 @@ impl Kernels {
         let ClusterSize { w, h } = params.size;
         let window = Window { w: w as u32, h: h as u32 };
         let (rows, cols) = (shape.rows as u32, shape.cols as u32);
-        let frames = abi::suggested_frames(rows, cols, window, device.sms, lanes, most).max(1);
-        let tiling =
-            Tiling::new(rows, cols, window, frames, device.sms, lanes).ok_or_else(|| Error::Unsupported {
+        let frames =
+            abi::suggested_frames(rows, cols, window, device.sms, lanes, abi::MAX_THREADS, most).max(1);
+        let tiling = Tiling::new(rows, cols, window, frames, device.sms, lanes, abi::MAX_THREADS)
+            .ok_or_else(|| Error::Unsupported {
                 backend: "ladder".into(),
                 what: format!("{frames} frames a launch at {w}x{h}"),
             })?;

@@ -8,10 +8,11 @@ use scheidegg_finder::{Error, Result};
 /// How results come from the GPU to the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// The kernel that puts clusters in order writes them straight into page-locked memory of the host.
-    #[default]
+    /// The kernel that puts clusters in order writes them straight into page-locked memory of the host. Its blocks
+    /// wait for the bus and keep the next chunk's from their multiprocessors: slower on every GPU measured.
     Mapped,
     /// They are put in order on the GPU and fetched by a copy engine.
+    #[default]
     Copied,
 }
 
@@ -49,7 +50,7 @@ pub struct Options {
     /// Frames of a chunk, which is also the largest batch. None: as many as fit 40 MiB, less where their clusters
     /// need more room than is sensible.
     pub chunk_frames: Option<usize>,
-    /// Chunks in flight. Default 4.
+    /// Chunks in flight. Default 6.
     pub slots: usize,
     /// Frames that one launch does before blocks exchange pedestals. None: estimated from shape and window.
     pub frames_per_launch: Option<usize>,
@@ -70,7 +71,7 @@ impl Default for Options {
         Options {
             devices: vec![0],
             chunk_frames: None,
-            slots: 4,
+            slots: 6,
             frames_per_launch: None,
             capacity: None,
             output: Output::default(),

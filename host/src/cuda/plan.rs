@@ -91,8 +91,17 @@ impl Plan {
             ties_first: u32::from(params.ties == Ties::First),
             test2: u32::from(params.test2),
         };
-        let tiling = tiling_for(&job, options.frames_per_launch, sms, share.own as u32)?;
         let pedestal_f64 = params.precision.pedestal_is_f64();
+        let entry = abi::frame_entry(
+            pedestal_f64,
+            w,
+            h,
+            params.noise == Noise::Fixed,
+            params.ties == Ties::First,
+            params.test2,
+            params.trace,
+        );
+        let tiling = tiling_for(&job, entry, options.frames_per_launch, sms, share.own as u32)?;
         let mut plan = Plan {
             shape,
             pixels: shape.pixels(),
@@ -105,15 +114,7 @@ impl Plan {
             slots: options.slots,
             cap_tile: 1,
             out_cap: 1,
-            entry: abi::frame_entry(
-                pedestal_f64,
-                w,
-                h,
-                params.noise == Noise::Fixed,
-                params.ties == Ties::First,
-                params.test2,
-                params.trace,
-            ),
+            entry,
             sms,
             reason: String::new(),
         };
@@ -221,11 +222,12 @@ impl Plan {
 }
 
 /// The tiling for so many frames a launch, or for as many as should be best.
-fn tiling_for(job: &Job, frames: Option<usize>, sms: u32, lanes: u32) -> Result<Tiling> {
-    let of = |n: u32| Tiling::new(job.rows, job.cols, job.window, n, sms, lanes);
+fn tiling_for(job: &Job, entry: &str, frames: Option<usize>, sms: u32, lanes: u32) -> Result<Tiling> {
+    let threads = abi::max_threads(entry);
+    let of = |n: u32| Tiling::new(job.rows, job.cols, job.window, n, sms, lanes, threads);
     let n = match frames {
         Some(n) => n as u32,
-        None => suggested_frames(job.rows, job.cols, job.window, sms, lanes, 16),
+        None => suggested_frames(job.rows, job.cols, job.window, sms, lanes, threads, 16),
     };
     of(n).ok_or_else(|| {
         let most = (1..n).rev().find(|m| of(*m).is_some()).unwrap_or(0);

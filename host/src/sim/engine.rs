@@ -111,13 +111,6 @@ impl<P: Sums> SimEngine<P> {
             test2: params.test2.into(),
         };
         let lanes = if options.lanes_together { params.lanes as u32 } else { 1 };
-        let tiling = (1..=options.frames_per_launch)
-            .rev()
-            .find_map(|n| Tiling::new(rows, cols, window, n, options.multiprocessors, lanes))
-            .ok_or_else(|| Error::Unsupported {
-                backend: NAME.into(),
-                what: format!("windows of {} on frames of {shape}", params.size),
-            })?;
         let entry = abi::frame_entry(
             size_of::<P>() == 8,
             window.w,
@@ -127,6 +120,15 @@ impl<P: Sums> SimEngine<P> {
             params.test2,
             params.trace,
         );
+        let tiling = (1..=options.frames_per_launch)
+            .rev()
+            .find_map(|n| {
+                Tiling::new(rows, cols, window, n, options.multiprocessors, lanes, abi::max_threads(entry))
+            })
+            .ok_or_else(|| Error::Unsupported {
+                backend: NAME.into(),
+                what: format!("windows of {} on frames of {shape}", params.size),
+            })?;
         let values = shape.pixels() * params.lanes;
         let planes = || Planes {
             sum: vec![P::from_f64(f64::NAN); values].into_boxed_slice(),

@@ -15,6 +15,16 @@
 
 use crate::physics::Decision;
 
+/// The most threads that a block of the entry may have.
+pub const fn max_threads(entry: &str) -> u32 {
+    match entry.as_bytes() {
+        [.., b'a', b'n', b'y'] | [.., b't', b'r', b'a', b'c', b'e'] => MAX_THREADS_GENERAL,
+        // f64 sums beside the row sums of a split window: a few registers too many as well.
+        [b'f', b'r', b'a', b'm', b'e', b'_', b'f', b'6', b'4', b'_', b'7' | b'9', ..] => MAX_THREADS_GENERAL,
+        _ => MAX_THREADS,
+    }
+}
+
 pub use super::tiling::{Tiling, Window, suggested_frames};
 
 /// Threads of a block of `scan` and of `offsets`.
@@ -26,7 +36,9 @@ pub const PLACE_THREADS: u32 = 32;
 /// Threads of a block of `copy`; a grid of two blocks a multiprocessor is plenty.
 pub const COPY_THREADS: u32 = 256;
 /// The most threads that a block of a `frame_*` entry may have (`.maxntid` in the PTX).
-pub const MAX_THREADS: u32 = 384;
+pub const MAX_THREADS: u32 = 672;
+/// The same of a general entry (`_any`, `_trace`), which needs more registers.
+pub const MAX_THREADS_GENERAL: u32 = 512;
 /// In [`FrameArgs::lost_slot`]: the frame lost nothing.
 pub const NO_LOST: u32 = u32::MAX;
 

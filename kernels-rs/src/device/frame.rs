@@ -34,14 +34,36 @@ struct Strip<P: Stored> {
     part: u32,
     /// Pixels that take part in the frame that is judged next.
     live: u32,
+    /// Raw pixels of the frame after that, on their way from memory, and those that take part in it.
+    coming: [u16; K],
+    coming_live: u32,
+}
+
+impl<P: Stored> Strip<P> {
+    fn empty() -> Self {
+        Strip {
+            sum: [P::ZERO; K],
+            sum2: [P::ZERO; K],
+            x: [P::offset(0); K],
+            col: 0,
+            row: 0,
+            pixel: 0,
+            mine: 0,
+            part: 0,
+            live: 0,
+            coming: [0; K],
+            coming_live: 0,
+        }
+    }
 }
 
 /// Everything that is the same for the threads of a block.
 struct Tile<'a, B, P> {
     b: B,
     a: &'a FrameArgs<P>,
-    /// Index among the tiles, and the first row and column.
+    /// Index among the tiles, place among those side by side, and the first row and column.
     index: u32,
+    tile_x: u32,
     row: u32,
     col: u32,
     /// Row and column of the frame where tile and halo begin; may wrap below 0.
@@ -115,6 +137,14 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         raw
     }
 
+    /// Starts loading the pixels of frame `f`, if there is one.
+    #[inline(always)]
+    fn fetch(&self, s: &mut Strip<P>, f: u32) {
+        let there = f < self.frames;
+        s.coming_live = if there { self.live(s, f) } else { 0 };
+        s.coming = self.raw(s, s.coming_live, if there { f } else { 0 });
+    }
+
     /// Where the plane of frame `f` begins: its first row lies the window's reach above tile and halo.
     #[inline(always)]
     fn plane<R: Rule>(&self, f: u32) -> u32 {
@@ -124,7 +154,15 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
     /// The tile in frame `f`.
     #[inline(always)]
     fn judged<R: Rule>(&self, f: u32) -> store::Judged {
-        store::Judged { f, frame: self.frame(f), tile: self.index, plane: self.plane::<R>(f) }
+        store::Judged {
+            f,
+            frame: self.frame(f),
+            tile: self.index,
+            tile_x: self.tile_x,
+            row0: self.row,
+            col0: self.col,
+            plane: self.plane::<R>(f),
+        }
     }
 
     /// Where the pixel `(row, col)` of tile and halo stands in the plane of frame `f`.
@@ -158,17 +196,8 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
     #[inline(always)]
     fn begin(&self, thread: u32) -> Strip<P> {
         let (a, b) = (self.a, self.b);
-        let mut s = Strip {
-            sum: [P::ZERO; K],
-            sum2: [P::ZERO; K],
-            x: [P::offset(0); K],
-            col: modulo(thread, a.tiling.load_w),
-            row: over(thread, a.tiling.load_w) * STRIP,
-            pixel: 0,
-            mine: 0,
-            part: 0,
-            live: 0,
-        };
+        let (strip, col) = a.tiling.strip_of(thread);
+        let mut s = Strip { col, row: strip * STRIP, ..Strip::empty() };
         let col = self.load_col.wrapping_add(s.col);
         let row = self.load_row.wrapping_add(s.row);
         s.pixel = row.wrapping_mul(a.job.cols).wrapping_add(col);
@@ -209,6 +238,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         s.mine = self.b.opaque(s.mine);
         s.part = self.b.opaque(s.part);
         s.live = self.b.opaque(s.live);
+        s.coming_live = self.b.opaque(s.coming_live);
         each_pixel!(J {
             s.x[J] = P::opaque(self.b, s.x[J]);
         });
@@ -274,7 +304,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         while found != 0 {
             let row = s.row + found.trailing_zeros();
             let (tile_row, tile_col) = (row - t.frames * w.up(), s.col - t.frames * w.left());
-            store::remember(self.b, self.a, f, row * t.load_w + s.col, tile_row, tile_col);
+            store::remember(self.b, self.a, f, tile_row, tile_col);
             found &= found - 1;
         }
     }
@@ -340,8 +370,8 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         let first_group = first_col / 4;
         let wanted = (first_col + cols - 1) / 4 - first_group + 1;
         // Threads go through all groups of a row and step over those that do not matter: without a division a frame.
-        let (mut row, mut group) = (over(thread, groups), modulo(thread, groups));
-        let (row_step, group_step) = (over(self.b.threads(), groups), modulo(self.b.threads(), groups));
+        let (mut row, mut group) = t.group_of(thread);
+        let (row_step, group_step) = t.group_of(self.b.threads());
         let end = first_row + w.up() + rows;
         row += first_row + w.up();
         while row < end {
@@ -396,11 +426,13 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
     // Frames of this lane that are left in the chunk.
     let there = if first < a.end { over(a.end - first + a.step - 1, a.step) } else { 0 };
     let frames = if there < a.frames { there } else { a.frames };
-    let (row, col) = (over(block, t.tiles_x) * t.tile_h, modulo(block, t.tiles_x) * t.tile_w);
+    let (tile_y, tile_x) = (over(block, t.tiles_x), modulo(block, t.tiles_x));
+    let (row, col) = (tile_y * t.tile_h, tile_x * t.tile_w);
     let tile = Tile {
         b,
         a,
         index: block,
+        tile_x,
         row,
         col,
         load_row: row.wrapping_sub(t.frames * w.up()),
@@ -410,23 +442,14 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
         first,
         frames,
     };
-    let mut team = b.team(Strip {
-        sum: [P::ZERO; K],
-        sum2: [P::ZERO; K],
-        x: [P::offset(0); K],
-        col: 0,
-        row: 0,
-        pixel: 0,
-        mine: 0,
-        part: 0,
-        live: 0,
-    });
+    let mut team = b.team(Strip::empty());
     team.each(|thread, s| {
         *s = tile.begin(thread);
         store::clear(b, a, thread);
         if frames > 0 {
             let live = tile.live(s, 0);
             let raw = tile.raw(s, live, 0);
+            tile.fetch(s, 1);
             tile.show::<R>(s, &raw, live, 0);
         }
     });
@@ -444,13 +467,12 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
         }
         team.each(|thread, s| {
             tile.anew(s);
-            let more = f + 1 < frames;
-            // The next frame's pixels are on their way while this one is judged.
-            let live = if more { tile.live(s, f + 1) } else { 0 };
-            let raw = tile.raw(s, live, if more { f + 1 } else { f });
+            // The pixels of the frame after the next are on their way while two frames are judged.
+            let (live, raw) = (s.coming_live, s.coming);
+            tile.fetch(s, f + 2);
             store::clear_count(b, a, thread, f + 1);
             tile.judge_all::<R>(s, f);
-            if more {
+            if f + 1 < frames {
                 tile.show::<R>(s, &raw, live, f + 1);
             }
             if !R::SPLIT && f > 0 {

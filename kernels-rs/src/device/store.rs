@@ -25,12 +25,13 @@ pub(super) fn clear_count<B: Block, P>(b: B, a: &FrameArgs<P>, thread: u32, f: u
     }
 }
 
-/// Puts a pixel on the list of frame `f`: its place `at` in tile and halo, row and column in the tile.
+/// Puts a pixel on the list of frame `f`: row and column in the tile.
 #[inline(always)]
-pub(super) fn remember<B: Block, P>(b: B, a: &FrameArgs<P>, f: u32, at: u32, row: u32, col: u32) {
+pub(super) fn remember<B: Block, P>(b: B, a: &FrameArgs<P>, f: u32, row: u32, col: u32) {
     let (t, w) = (&a.tiling, a.job.window);
     let i = b.shared_add(t.at_counts(w) + f % 3 * 4, 1);
     // The list has an entry for every pixel of the tile.
+    let at = row << t.column_bits() | col;
     b.set_shared_u16(t.at_lists(w) + ((f & 1) * t.list_len() + i) * 2, at as u16);
     let word = ((f & 1) * t.tile_h + row) * t.row_words() + col / 32;
     b.shared_or(t.at_bitmaps(w) + word * 4, 1 << (col % 32));
@@ -43,8 +44,11 @@ pub(super) struct Judged {
     pub f: u32,
     /// See above.
     pub frame: u32,
-    /// The tile.
+    /// The tile: its index, its place among those side by side, its first row and column.
     pub tile: u32,
+    pub tile_x: u32,
+    pub row0: u32,
+    pub col0: u32,
     /// Where its corrected values begin in shared memory.
     pub plane: u32,
 }
@@ -53,10 +57,8 @@ pub(super) struct Judged {
 /// records, shared evenly among the threads.
 #[inline(always)]
 pub(super) fn write<B: Block, P>(b: B, a: &FrameArgs<P>, window: Window, thread: u32, judged: Judged) {
-    let Judged { f, frame, tile, plane } = judged;
+    let Judged { f, frame, tile, tile_x, row0, col0, plane } = judged;
     let (t, w, threads) = (&a.tiling, a.job.window, b.threads());
-    let (tile_y, tile_x) = (over(tile, t.tiles_x), modulo(tile, t.tiles_x));
-    let (row0, col0) = (tile_y * t.tile_h, tile_x * t.tile_w);
     let found = b.shared_u32(t.at_counts(w) + f % 3 * 4);
     let slot = frame as u64 * t.tiles() as u64 + tile as u64;
     if thread == 0 {
@@ -66,17 +68,20 @@ pub(super) fn write<B: Block, P>(b: B, a: &FrameArgs<P>, window: Window, thread:
 
     let words = t.row_words();
     let mut i = thread;
-    while i < t.tile_h * words {
-        let at = t.at_bitmaps(w) + ((f & 1) * t.tile_h * words + i) * 4;
-        let (row, word) = (row0 + over(i, words), modulo(i, words));
-        if row < a.job.rows {
-            let to = frame as u64 * t.bitmap_words(a.job.rows)
-                + (row as u64 * t.tiles_x as u64 + tile_x as u64) * words as u64
-                + word as u64;
-            // SAFETY: a word for every row of the frame and tile.
-            unsafe { b.store_u32(a.bitmaps.add(to as usize), b.shared_u32(at)) };
+    while i < t.tile_h {
+        let mut at = t.at_bitmaps(w) + ((f & 1) * t.tile_h + i) * words * 4;
+        let mut to = frame as u64 * t.bitmap_words(a.job.rows)
+            + ((row0 + i) as u64 * t.tiles_x as u64 + tile_x as u64) * words as u64;
+        let end = at + words * 4;
+        while at < end {
+            if row0 + i < a.job.rows {
+                // SAFETY: a word for every row of the frame and tile.
+                unsafe { b.store_u32(a.bitmaps.add(to as usize), b.shared_u32(at)) };
+            }
+            b.set_shared_u32(at, 0);
+            at += 4;
+            to += 1;
         }
-        b.set_shared_u32(at, 0);
         i += threads;
     }
 
@@ -86,18 +91,17 @@ pub(super) fn write<B: Block, P>(b: B, a: &FrameArgs<P>, window: Window, thread:
     while i < kept * parts {
         let (n, part) = (over(i, parts), modulo(i, parts));
         let at = b.shared_u16(t.at_lists(w) + ((f & 1) * t.list_len() + n) * 2) as u32;
-        let (row, col) = (over(at, t.load_w), modulo(at, t.load_w));
+        let (row, col) = (at >> t.column_bits(), at & ((1 << t.column_bits()) - 1));
         let to = (slot * a.cap_tile as u64 + n as u64) * a.job.staged_bytes() as u64;
         // SAFETY: record `n` is below the room of a tile.
         let to = unsafe { a.staging.add(to as usize) };
         if part == 0 {
-            let x = (col + col0).wrapping_sub(t.frames * window.left());
-            let y = (row + row0).wrapping_sub(t.frames * window.up());
             // SAFETY: the first 4 bytes of a record, which is aligned to 4.
-            unsafe { b.store_u32(to.cast(), x | y << 16) };
+            unsafe { b.store_u32(to.cast(), (col + col0) | (row + row0) << 16) };
         } else {
             let (r, c) = (over(part - 1, window.w), modulo(part - 1, window.w));
-            // Row 0 of a plane lies the window's reach above row 0 of the halo.
+            // Row 0 of a plane lies the window's reach above row 0 of the halo, which is `frames` times it.
+            let (row, col) = (row + t.frames * window.up(), col + t.frames * window.left());
             let from = plane + ((row + r) * t.pitch() + col + c - window.left()) * 4;
             // SAFETY: value `part - 1` of a record.
             cut += unsafe { put(b, a.job.payload, b.shared_f32(from), to, part - 1) } as u32;

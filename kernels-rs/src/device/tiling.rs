@@ -1,9 +1,7 @@
 //! How a frame is cut into tiles, one a block.
 
-use super::abi::MAX_THREADS;
-
 /// Rows of one column that a thread of a `frame_*` entry works on.
-pub const STRIP: u32 = 8;
+pub const STRIP: u32 = 4;
 
 /// The window around a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +73,17 @@ pub struct Tiling {
     pub strips: u32,
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
+    /// `2^32 / load_w`, rounded up: a thread finds its strip with it ([`quotient`]).
+    load_w_magic: u32,
+    /// `2^32 / (pitch / 4)`, rounded up.
+    groups_magic: u32,
 }
 
 impl Tiling {
     /// The most shared memory that a tiling uses: what the smallest chip (sm_75) gives a block.
     pub const MAX_SHARED: u32 = 64 * 1024;
 
-    /// The tiling with tiles of `tile_w x tile_h`, or nothing when it needs too many threads or too much shared
+    /// The tiling with tiles of `tile_w x tile_h`, or nothing when it needs more than `threads` threads or too much shared
     /// memory.
     pub const fn exact(
         rows: u32,
@@ -90,13 +92,14 @@ impl Tiling {
         frames: u32,
         tile_w: u32,
         tile_h: u32,
+        threads: u32,
     ) -> Option<Tiling> {
         if frames == 0 || tile_w == 0 || tile_h == 0 || frames > 1024 || tile_w > 1024 || tile_h > 8192 {
             return None;
         }
         let load_w = tile_w + frames * (window.w - 1);
         let strips = (tile_h + frames * (window.h - 1)).div_ceil(STRIP);
-        if load_w * strips > MAX_THREADS {
+        if load_w * strips > threads {
             return None;
         }
         let mut t = Tiling {
@@ -108,7 +111,10 @@ impl Tiling {
             load_w,
             strips,
             shared_bytes: 0,
+            load_w_magic: magic(load_w),
+            groups_magic: 0,
         };
+        t.groups_magic = magic(t.pitch() / 4);
         t.shared_bytes = t.at_counts(window) + 3 * 4;
         if t.shared_bytes > Self::MAX_SHARED || t.tiles_x as u64 * t.tiles_y as u64 > 1 << 24 {
             return None;
@@ -125,6 +131,7 @@ impl Tiling {
         frames: u32,
         sms: u32,
         lanes: u32,
+        threads: u32,
     ) -> Option<Tiling> {
         let mut best: Option<Tiling> = None;
         let mut best_cost = u64::MAX;
@@ -133,13 +140,13 @@ impl Tiling {
         while tiles_x <= cols {
             let tile_w = cols.div_ceil(tiles_x);
             tiles_x += 1;
-            if tile_w == last_w || tile_w > MAX_THREADS {
+            if tile_w == last_w || tile_w > threads {
                 continue;
             }
             last_w = tile_w;
             // Rows that fill whole strips: fewer would idle.
             let mut strips = 1;
-            while strips * tile_w <= MAX_THREADS {
+            while strips * tile_w <= threads {
                 let halo = frames * (window.h - 1);
                 let fit = (strips * STRIP).saturating_sub(halo);
                 strips += 1;
@@ -149,7 +156,7 @@ impl Tiling {
                 let fit = if fit > rows { rows } else { fit };
                 // The same number of tiles with the rows shared evenly.
                 let tile_h = rows.div_ceil(rows.div_ceil(fit));
-                if let Some(t) = Self::exact(rows, cols, window, frames, tile_w, tile_h) {
+                if let Some(t) = Self::exact(rows, cols, window, frames, tile_w, tile_h, threads) {
                     let cost = t.cost(window, sms, lanes);
                     if cost < best_cost {
                         best_cost = cost;
@@ -173,19 +180,18 @@ impl Tiling {
         let by_shared = (228 * 1024) / (self.shared_bytes as u64 + 1024);
         let resident = least(least(by_threads, by_registers), least(by_shared, per_sm));
         let resident = if resident == 0 { 1 } else { resident };
-        // Instructions of a warp and frame: loads, decisions, updates; a shared load, a sum and a maximum for every
-        // pixel of the strip's window rows; a sum and a maximum for every window row of every pixel.
+        // Cycles of a scheduler for a warp and frame. Fitted to sweeps over tiles and frames on an H200, 2026-11-30
+        // (`docs/gpu-kernels.md`): what every strip costs, then a shared load, a sum and a maximum for every pixel of
+        // its window rows, and a sum and a maximum for every window row of every pixel.
         let rows = (STRIP + window.h - 1) as u64;
         let columns = rows * 2 + (STRIP * window.h * 2) as u64;
         let strip = if window.is_split() {
-            // Four pixels of a row at once: their sums, their maxima, five wide accesses.
-            500 + columns + 2 * (4 * window.w as u64 + 35)
+            1300 + columns + 2 * (4 * window.w as u64 + 35)
         } else {
-            500 + columns + rows * (window.w as u64 * 3 - 2)
+            720 + columns + rows * (window.w as u64 * 3 - 2)
         };
-        // Each of the four schedulers issues one a cycle, a single warp about every other cycle.
-        let each = (resident * warps).div_ceil(4);
-        let frame = strip * (if each < 2 { 2 } else { each }) + if window.is_split() { 400 } else { 200 };
+        // Four schedulers share the warps.
+        let frame = strip * resident * warps / 4 + 200;
         per_sm.div_ceil(resident) * (1500 + 100 * resident * warps + frame * self.frames as u64)
     }
 
@@ -199,6 +205,26 @@ impl Tiling {
     #[inline(always)]
     pub const fn threads(&self) -> u32 {
         self.load_w * self.strips
+    }
+
+    /// Strip and column of a thread.
+    #[inline(always)]
+    pub(super) const fn strip_of(&self, thread: u32) -> (u32, u32) {
+        let strip = quotient(thread, self.load_w_magic);
+        (strip, thread - strip * self.load_w)
+    }
+
+    /// Row and group of four columns of the `i`-th group of a plane, `i` below 2^16.
+    #[inline(always)]
+    pub(super) const fn group_of(&self, i: u32) -> (u32, u32) {
+        let row = quotient(i, self.groups_magic);
+        (row, i - row * (self.pitch() / 4))
+    }
+
+    /// Bits that hold a column of a tile: a place in a tile is `row << column_bits | column` and fits 16 bits.
+    #[inline(always)]
+    pub const fn column_bits(&self) -> u32 {
+        32 - (self.tile_w - 1).leading_zeros()
     }
 
     /// Words that hold one bit for every pixel of a row of a tile.
@@ -258,12 +284,20 @@ impl Tiling {
 }
 
 /// Frames of a launch that should give the shortest time a frame, at most `most`; at least 1.
-pub const fn suggested_frames(rows: u32, cols: u32, window: Window, sms: u32, lanes: u32, most: u32) -> u32 {
+pub const fn suggested_frames(
+    rows: u32,
+    cols: u32,
+    window: Window,
+    sms: u32,
+    lanes: u32,
+    threads: u32,
+    most: u32,
+) -> u32 {
     let mut best = 1;
     let mut best_cost = u64::MAX;
     let mut n = 1;
     while n <= most && n <= 32 {
-        if let Some(t) = Tiling::new(rows, cols, window, n, sms, lanes) {
+        if let Some(t) = Tiling::new(rows, cols, window, n, sms, lanes, threads) {
             let cost = (t.cost(window, sms, lanes) + 1800) * 1000 / n as u64;
             if cost < best_cost {
                 best_cost = cost;
@@ -277,6 +311,18 @@ pub const fn suggested_frames(rows: u32, cols: u32, window: Window, sms: u32, la
 
 const fn least(a: u64, b: u64) -> u64 {
     if a < b { a } else { b }
+}
+
+/// For [`quotient`] by `d`; 0 for 1, whose quotients are not asked for with it.
+const fn magic(d: u32) -> u32 {
+    (1u64 << 32).div_ceil(d as u64) as u32
+}
+
+/// `a / d` by a multiplication, for `a` and `d` below 2^16 and `d` above 1: the excess of the magic number over
+/// `2^32 / d` is less than 1, so that of the quotient is less than `a / 2^32`, which is less than `1 / d`.
+#[inline(always)]
+const fn quotient(a: u32, magic: u32) -> u32 {
+    if magic == 0 { a } else { ((a as u64 * magic as u64) >> 32) as u32 }
 }
 
 /// `a / b`; 0 for `b = 0`, which would be a panic and code for it.
@@ -294,6 +340,7 @@ pub(super) fn modulo(a: u32, b: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use super::super::abi::MAX_THREADS;
     use super::*;
     use std::vec::Vec;
 
@@ -306,7 +353,7 @@ mod tests {
         for (rows, cols) in [(1, 1), (3, 400), (401, 399), (400, 400), (512, 1024), (1, 65536), (65536, 1)] {
             for window in windows() {
                 for frames in [1, 2, 8] {
-                    let Some(t) = Tiling::new(rows, cols, window, frames, 132, 1) else {
+                    let Some(t) = Tiling::new(rows, cols, window, frames, 132, 1, MAX_THREADS) else {
                         assert!(frames > 1, "{rows} x {cols}, {window:?}");
                         continue;
                     };
@@ -322,10 +369,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let w = Window { w: 9, h: 9 };
-        assert!(Tiling::exact(400, 400, w, 0, 32, 32).is_none());
-        assert!(Tiling::exact(400, 400, w, 1, 0, 32).is_none());
-        assert!(Tiling::exact(400, 400, w, 1, 512, 32).is_none());
-        assert!(Tiling::new(400, 400, w, 32, 132, 1).is_none());
+        assert!(Tiling::exact(400, 400, w, 0, 32, 32, MAX_THREADS).is_none());
+        assert!(Tiling::exact(400, 400, w, 1, 0, 32, MAX_THREADS).is_none());
+        assert!(Tiling::exact(400, 400, w, 1, 512, 32, MAX_THREADS).is_none());
+        assert!(Tiling::new(400, 400, w, 32, 132, 1, MAX_THREADS).is_none());
     }
 
     /// Prints the table of `docs/gpu-kernels.md`.
@@ -336,7 +383,7 @@ mod tests {
             let row: Vec<_> = [1, 2, 3, 4, 6, 8, 12, 16]
                 .into_iter()
                 .filter_map(|n| {
-                    let t = Tiling::new(400, 400, w, n, 132, 1)?;
+                    let t = Tiling::new(400, 400, w, n, 132, 1, MAX_THREADS)?;
                     let us = (t.cost(w, 132, 1) + 1800) as f64 / f64::from(n) / 1755.0;
                     Some(std::format!(
                         "{n}: {us:.2} ({}x{} tiles of {}x{}, {} threads)",
@@ -350,7 +397,7 @@ mod tests {
                 .collect();
             std::println!(
                 "{side}x{side}, best {}: {}",
-                suggested_frames(400, 400, w, 132, 1, 32),
+                suggested_frames(400, 400, w, 132, 1, MAX_THREADS, 32),
                 row.join(", ")
             );
             assert!(!row.is_empty());
