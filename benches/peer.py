@@ -69,6 +69,7 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--frames", type=int, default=400, help="frames for scheidegg")
     p.add_argument("--peer-frames", type=int, default=40)
+    p.add_argument("--sizes", default="3,5,7,9")
     p.add_argument("--threads", type=int, default=2, help="also on this many threads")
     p.add_argument("--log", help="folder for a dated log")
     p.add_argument("--cpu-time", action="store_true",
@@ -108,7 +109,7 @@ def main():
 
     fixed, serial = ["--noise", "fixed"], ["--update", "serial"]
     rows = []
-    for s in (3, 5, 7, 9):
+    for s in map(int, a.sizes.split(",")):
         if a.new:
             rows.append((f"{s}x{s} aare 2026.9.30", None, peer(a.new, s)))
         base = f"{s}x{s} aare 2026.9.30" if a.new else None

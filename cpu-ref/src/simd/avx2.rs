@@ -87,9 +87,24 @@ impl Vector for F32x8 {
         unsafe { F32x8(_mm256_blendv_ps(other.0, self.0, mask)) }
     }
     #[inline(always)]
-    unsafe fn and(a: __m256, b: __m256) -> __m256 {
+    unsafe fn not(a: __m256) -> __m256 {
         // SAFETY: see above.
-        unsafe { _mm256_and_ps(a, b) }
+        unsafe { _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))) }
+    }
+    #[inline(always)]
+    unsafe fn le(self, other: Self) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_cmp_ps::<_CMP_LE_OQ>(self.0, other.0) }
+    }
+    #[inline(always)]
+    unsafe fn and_le(self, mask: __m256, other: Self) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_and_ps(mask, _mm256_cmp_ps::<_CMP_LE_OQ>(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn and_ge(self, mask: __m256, other: Self) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_and_ps(mask, _mm256_cmp_ps::<_CMP_GE_OQ>(self.0, other.0)) }
     }
     #[inline(always)]
     unsafe fn or(a: __m256, b: __m256) -> __m256 {
@@ -215,9 +230,24 @@ impl Vector for F64x4 {
         unsafe { F64x4(_mm256_blendv_pd(other.0, self.0, mask)) }
     }
     #[inline(always)]
-    unsafe fn and(a: __m256d, b: __m256d) -> __m256d {
+    unsafe fn not(a: __m256d) -> __m256d {
         // SAFETY: see above.
-        unsafe { _mm256_and_pd(a, b) }
+        unsafe { _mm256_xor_pd(a, _mm256_castsi256_pd(_mm256_set1_epi32(-1))) }
+    }
+    #[inline(always)]
+    unsafe fn le(self, other: Self) -> __m256d {
+        // SAFETY: see above.
+        unsafe { _mm256_cmp_pd::<_CMP_LE_OQ>(self.0, other.0) }
+    }
+    #[inline(always)]
+    unsafe fn and_le(self, mask: __m256d, other: Self) -> __m256d {
+        // SAFETY: see above.
+        unsafe { _mm256_and_pd(mask, _mm256_cmp_pd::<_CMP_LE_OQ>(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn and_ge(self, mask: __m256d, other: Self) -> __m256d {
+        // SAFETY: see above.
+        unsafe { _mm256_and_pd(mask, _mm256_cmp_pd::<_CMP_GE_OQ>(self.0, other.0)) }
     }
     #[inline(always)]
     unsafe fn or(a: __m256d, b: __m256d) -> __m256d {
@@ -280,6 +310,7 @@ impl Vector for F64x4 {
 impl Family<f32, f32> for Avx2 {
     type V = F32x8;
     type W = F32x8;
+    const SAME: bool = true;
     #[inline(always)]
     unsafe fn widen(v: F32x8) -> F32x8 {
         v
@@ -297,6 +328,7 @@ impl Family<f32, f32> for Avx2 {
 impl Family<f64, f32> for Avx2 {
     type V = F32x8;
     type W = Two<F64x4>;
+    const SAME: bool = false;
     #[inline(always)]
     unsafe fn widen(v: F32x8) -> Two<F64x4> {
         // SAFETY: the caller runs on a machine with AVX2.
@@ -327,6 +359,7 @@ impl Family<f64, f32> for Avx2 {
 impl Family<f64, f64> for Avx2 {
     type V = Two<F64x4>;
     type W = Two<F64x4>;
+    const SAME: bool = true;
     #[inline(always)]
     unsafe fn widen(v: Two<F64x4>) -> Two<F64x4> {
         v

@@ -23,15 +23,12 @@ use super::shells::{Advance, Kernel};
 /// Rows that a frame is carried on at a time.
 const STEP: usize = 8;
 
-/// Frames of a group at most.
-const GROUP: usize = 4;
+/// Frames of a group at most: for one thread, and for several, where the next group's thread has to fetch the state
+/// from another core.
+const GROUP: (usize, usize) = (4, 8);
 
 /// Bytes of rings that a group may have, so that they and the rows of the state stay in the second-level cache.
-const RINGS: usize = 384 * 1024;
-
-/// Bytes of a lane's state up to which one thread alone takes frame by frame: the last-level cache gives it back fast
-/// enough, and the ring of one frame stays in the first level.
-const NEAR: usize = 8 * 1024 * 1024;
+const RINGS: usize = 512 * 1024;
 
 /// The kernel for parameters.
 pub(super) fn kernel(params: &Params) -> Kernel {
@@ -87,11 +84,8 @@ impl<P: Sums + Convert<C>, C: Real + Plain> CpuEngine<P, C> {
         let layout = Layout::new(shape.rows, shape.cols, params.size);
         let serial = params.update == Update::Serial;
         let pipe = || Pipe::new(layout, params.test2, serial);
-        let state = layout.rows * layout.width * (2 * P::BYTES + 2);
-        let group = match pool.threads() == 1 && state <= NEAR {
-            true => 1,
-            false => (RINGS / pipe().bytes()).clamp(1, GROUP),
-        };
+        let most = if pool.threads() == 1 { GROUP.0 } else { GROUP.1 };
+        let group = (RINGS / pipe().bytes()).clamp(1, most);
         let way = || Way { pipe: pipe(), mask: None };
         let ways = (0..pool.threads()).map(|_| Mutex::new((0..group).map(|_| way()).collect())).collect();
         CpuEngine {
@@ -210,7 +204,7 @@ impl<P: Sums + Convert<C>, C: Real + Plain> Batch<'_, P, C> {
         if count == 0 {
             return;
         }
-        let mut jobs: [Option<Job<P, C>>; GROUP] = [const { None }; GROUP];
+        let mut jobs: [Option<Job<P, C>>; GROUP.1] = [const { None }; GROUP.1];
         for (i, (job, way)) in jobs.iter_mut().zip(ways.iter_mut()).enumerate().take(count) {
             way.pipe.stage = hold(&engine.stages).pop().unwrap_or_default();
             way.pipe.restart();
@@ -439,7 +433,10 @@ impl<P: Sums + Convert<C> + Sync, C: Real + Plain + Sync> Engine for CpuEngine<P
 
     /// Enough for every thread to have several groups, few enough for the clusters to stay in the last-level cache.
     fn batch_frames(&self) -> usize {
-        16 * self.pool.threads()
+        match self.pool.threads() {
+            1 => 16,
+            n => 32 * n,
+        }
     }
 
     fn pedestal(&self, lane: usize) -> Pedestal {

@@ -43,19 +43,10 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
         }
         pipe.converted += 1;
         let ready = if pipe.converted == rows { rows } else { pipe.converted.saturating_sub(down) };
-        // SAFETY: the rows and all rows that their windows reach are converted.
-        unsafe {
-            if W == 3 {
-                while ready >= pipe.decided + 4 {
-                    decide::<F, P, C, W, H, 4>(job, pipe, pipe.decided);
-                    pipe.decided += 4;
-                }
-            } else {
-                while ready >= pipe.decided + 2 {
-                    decide::<F, P, C, W, H, 2>(job, pipe, pipe.decided);
-                    pipe.decided += 2;
-                }
-            }
+        while ready >= pipe.decided + AT_ONCE {
+            // SAFETY: the rows and all rows that their windows reach are converted.
+            unsafe { decide::<F, P, C, W, H, AT_ONCE>(job, pipe, pipe.decided) };
+            pipe.decided += AT_ONCE;
         }
         while ready == rows && pipe.decided < rows {
             // SAFETY: as above.
@@ -73,23 +64,6 @@ pub(super) fn ask<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: 
         for r in row..row + rows {
             // SAFETY: a hint; the address need not be one of the frame.
             unsafe { V::prefetch(job.frame.wrapping_add(r * job.layout.cols + c).cast()) };
-        }
-    }
-}
-
-/// Asks for the state at a column of rows that are converted next.
-#[inline(always)]
-fn ask_state<V: Vector, P, C>(job: &Job<P, C>, row: usize, rows: usize, c: usize) {
-    let width = job.layout.width;
-    for r in row..row + rows {
-        let (x0, state) = (r * width + c, r * 2 * width + paired(c));
-        // SAFETY: a hint; the address need not be one of the state.
-        unsafe {
-            if c.is_multiple_of(LINE / 2) {
-                V::prefetch(job.x0.wrapping_add(x0).cast());
-            }
-            V::prefetch(job.state.wrapping_add(state).cast());
-            V::prefetch(job.state.wrapping_add(state + BLOCK).cast());
         }
     }
 }
@@ -278,15 +252,18 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
         let fixed: [*const C; ROWS] = std::array::from_fn(|j| job.fixed.wrapping_add((q + j) * layout.width));
         let sums: [*const C; 15 + AT_ONCE] = std::array::from_fn(|i| at[i].wrapping_add(pipe.sums));
         let centred: [*const C; ROWS] = std::array::from_fn(|j| at[j + up].add(pipe.centred));
+        let own: [*const C; ROWS] = std::array::from_fn(|j| at[j + up].add(PAD));
         let tracked = job.fixed.is_null();
+        // Windows 3 wide: the vectors of each row before this column and at it.
+        let mut near = [(zero, zero); 2 + AT_ONCE];
+        if W == 3 {
+            for i in 0..h + ROWS - 1 {
+                near[i].1 = F::V::load(at[i].add(PAD));
+            }
+        }
         for c in (0..layout.width).step_by(lanes) {
             let p = paired(c);
-            let next = q + ROWS + h - 1 - up;
-            ask::<F::V, P, C>(job, next + AHEAD, ROWS, c);
-            if W == 3 {
-                // Wider windows have enough to do to wait for nothing; asking would cost them more.
-                ask_state::<F::V, P, C>(job, next, ROWS, c);
-            }
+            ask::<F::V, P, C>(job, q + ROWS + h - 1 - up + AHEAD, ROWS, c);
             // Sums top to bottom, one for every row; maxima of the rows that all windows share only once.
             let mut sum = [zero; ROWS];
             let mut max = [zero; ROWS];
@@ -294,9 +271,12 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
             for i in 0..h + ROWS - 1 {
                 let (s, m) = if W == 3 {
                     // Three values are sooner had again than kept: the ring stays in the first-level cache.
-                    let from = at[i].add(PAD - 1 + c);
-                    let v = [F::V::load(from), F::V::load(from.add(1)), F::V::load(from.add(2))];
-                    (v[0].add(v[1]).add(v[2]), v[0].peak(v[1]).peak(v[2]))
+                    let (before, own) = near[i];
+                    let from = at[i].add(PAD + c);
+                    let after = F::V::load(from.add(lanes));
+                    let (left, right) = F::V::beside(before, own, after, from);
+                    near[i] = (own, after);
+                    (left.add(own).add(right), left.peak(own).peak(right))
                 } else {
                     (F::V::load(sums[i].add(p)), F::V::load(sums[i].add(p + BLOCK)))
                 };
@@ -327,8 +307,8 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
                 let s = F::W::load(state[j].add(p));
                 let s2 = F::W::load(state[j].add(p + BLOCK));
                 let (mean, mean2) = (s.mul(inv_n), s2.mul(inv_n));
-                let over = y.sub(mean);
-                let d = F::narrow(over);
+                let d = F::V::load(own[j].add(c));
+                let over = if F::SAME { F::widen(d) } else { y.sub(mean) };
                 let thr2 = if tracked {
                     // A variance below 0 is below the floor's square too.
                     n_sigma2.mul(F::narrow(mean2.sub(mean.mul(mean))).larger(floor2))
@@ -336,24 +316,25 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
                     F::V::load(fixed[j].add(c))
                 };
                 // `max` is never below 0 here, so that its square alone tells.
-                let peak = max.mul(max).gt(thr2);
                 let total = zero.larger(sum[j]);
-                let mut fires = F::V::or(peak, total.mul(total).gt(area.mul(thr2)));
+                let dark = max.mul(max).le(thr2);
+                let mut quiet = total.mul(total).and_le(dark, area.mul(thr2));
                 if H == 0 && job.test2 {
                     let corner = corners::<F, P, C>(pipe, &at[j..j + h], c);
-                    fires = F::V::or(fires, corner.mul(corner).gt(corner_area.mul(thr2)));
+                    quiet = corner.mul(corner).and_le(quiet, corner_area.mul(thr2));
                 }
+                let fires = F::V::not(quiet);
                 // Far above the pedestal is a peak, so that what is far from it and no peak is below.
-                let far = d.mul(d).gt(thr2);
-                put_bits(stored[j], c, lanes, F::V::bits(F::V::and(fires, d.ge(max))));
+                let d2 = d.mul(d);
+                put_bits(stored[j], c, lanes, F::V::bits(d.and_ge(fires, max)));
                 if H == 0 && !job.trace.is_null() {
-                    put_bits(noted[j][0], c, lanes, F::V::bits(peak));
+                    put_bits(noted[j][0], c, lanes, F::V::bits(F::V::not(dark)));
                     put_bits(noted[j][1], c, lanes, F::V::bits(fires));
-                    put_bits(noted[j][2], c, lanes, F::V::bits(F::V::and(far, zero.gt(d))));
+                    put_bits(noted[j][2], c, lanes, F::V::bits(d2.gt(thr2)) & F::V::bits(zero.gt(d)));
                 }
-                let kept = F::mask(F::V::or(fires, far));
-                s.or_else(kept, s.add(over)).store(state[j].add(p));
-                s2.or_else(kept, s2.add(y.mul(y).sub(mean2))).store(state[j].add(p + BLOCK));
+                let fed = F::mask(d2.and_le(quiet, thr2));
+                s.add_where(fed, over).store(state[j].add(p));
+                s2.add_where(fed, y.mul(y).sub(mean2)).store(state[j].add(p + BLOCK));
             }
         }
         if job.masked() {

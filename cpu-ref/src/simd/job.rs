@@ -16,8 +16,8 @@ pub(super) const SPILL: usize = 64;
 /// Stored windows of a word of bits that are looked for before it is known how many there are.
 pub(super) const GUESS: usize = 3;
 
-/// Rows that are decided at once, at most.
-pub(super) const AT_ONCE: usize = 4;
+/// Rows that are decided at once.
+pub(super) const AT_ONCE: usize = 2;
 
 /// Rows and columns, and how rows are laid out.
 #[derive(Clone, Copy, Debug)]
@@ -150,17 +150,17 @@ pub(super) enum Bits {
     /// Stored windows, of each of the rows that are decided at once.
     Stored = 0,
     /// Pixels that are fed back.
-    Update = 4,
+    Update = 2,
     /// Test 1 succeeds.
-    Peak = 5,
+    Peak = 3,
     /// Any test succeeds.
-    Fires = 9,
+    Fires = 5,
     /// Far below the pedestal.
-    Negative = 13,
+    Negative = 7,
     /// Not decided by the bounds of the pixels to the left.
-    Open = 17,
+    Open = 9,
 }
-const BIT_ROWS: usize = 18;
+const BIT_ROWS: usize = 10;
 
 /// Rows of [`Pipe::scratch`].
 #[derive(Clone, Copy)]

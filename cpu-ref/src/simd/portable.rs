@@ -76,8 +76,20 @@ impl<T: Real> Vector for Array<T> {
         Array(std::array::from_fn(|i| if mask[i] { self.0[i] } else { other.0[i] }))
     }
     #[inline(always)]
-    unsafe fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask {
-        std::array::from_fn(|i| a[i] & b[i])
+    unsafe fn not(a: Self::Mask) -> Self::Mask {
+        a.map(|a| !a)
+    }
+    #[inline(always)]
+    unsafe fn le(self, other: Self) -> Self::Mask {
+        self.zip(other, |a, b| a <= b)
+    }
+    #[inline(always)]
+    unsafe fn and_le(self, mask: Self::Mask, other: Self) -> Self::Mask {
+        std::array::from_fn(|i| mask[i] & (self.0[i] <= other.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn and_ge(self, mask: Self::Mask, other: Self) -> Self::Mask {
+        std::array::from_fn(|i| mask[i] & (self.0[i] >= other.0[i]))
     }
     #[inline(always)]
     unsafe fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask {
@@ -123,6 +135,7 @@ impl<T: Real> Vector for Array<T> {
 impl<P: Convert<C>, C: Convert<C>> Family<P, C> for Portable {
     type V = Array<C>;
     type W = Array<P>;
+    const SAME: bool = P::BYTES == C::BYTES;
 
     #[inline(always)]
     unsafe fn widen(v: Array<C>) -> Array<P> {

@@ -37,6 +37,13 @@ pub(super) trait Vector: Copy {
     }
     /// `other < self ? other : self`.
     unsafe fn smaller(self, other: Self) -> Self;
+    /// The vectors one value before and after `own`, which lies `at` in memory between `before` and `after`.
+    #[inline(always)]
+    unsafe fn beside(before: Self, own: Self, after: Self, at: *const Self::Elem) -> (Self, Self) {
+        let _ = (before, own, after);
+        // SAFETY: as the caller promises, also for one value to either side.
+        unsafe { (Self::load(at.sub(1)), Self::load(at.add(1))) }
+    }
     /// `self > other`.
     unsafe fn gt(self, other: Self) -> Self::Mask;
     /// `self >= other`.
@@ -44,8 +51,20 @@ pub(super) trait Vector: Copy {
     /// `mask ? self : other`.
     unsafe fn or_else(self, mask: Self::Mask, other: Self) -> Self;
 
-    unsafe fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask;
     unsafe fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    unsafe fn not(a: Self::Mask) -> Self::Mask;
+    /// `self <= other`.
+    unsafe fn le(self, other: Self) -> Self::Mask;
+    /// `mask && self <= other`.
+    unsafe fn and_le(self, mask: Self::Mask, other: Self) -> Self::Mask;
+    /// `mask && self >= other`.
+    unsafe fn and_ge(self, mask: Self::Mask, other: Self) -> Self::Mask;
+    /// `mask ? self + other : self`.
+    #[inline(always)]
+    unsafe fn add_where(self, mask: Self::Mask, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { self.add(other).or_else(mask, self) }
+    }
     /// Lane `i` in bit `i`.
     unsafe fn bits(mask: Self::Mask) -> u32;
     /// Bit `i` in lane `i`.
@@ -70,6 +89,8 @@ pub(super) trait Family<P, C> {
     type V: Vector<Elem = C>;
     /// The pedestal.
     type W: Vector<Elem = P>;
+    /// Whether both are one, so that `widen` and `narrow` change nothing.
+    const SAME: bool;
 
     /// To the pedestal's precision, exact.
     unsafe fn widen(v: Self::V) -> Self::W;
@@ -134,9 +155,29 @@ impl<V: Vector> Vector for Two<V> {
         unsafe { Two(self.0.or_else(mask.0, other.0), self.1.or_else(mask.1, other.1)) }
     }
     #[inline(always)]
-    unsafe fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask {
+    unsafe fn not(a: Self::Mask) -> Self::Mask {
         // SAFETY: as the caller promises.
-        unsafe { (V::and(a.0, b.0), V::and(a.1, b.1)) }
+        unsafe { (V::not(a.0), V::not(a.1)) }
+    }
+    #[inline(always)]
+    unsafe fn le(self, other: Self) -> Self::Mask {
+        // SAFETY: as the caller promises.
+        unsafe { (self.0.le(other.0), self.1.le(other.1)) }
+    }
+    #[inline(always)]
+    unsafe fn and_le(self, mask: Self::Mask, other: Self) -> Self::Mask {
+        // SAFETY: as the caller promises.
+        unsafe { (self.0.and_le(mask.0, other.0), self.1.and_le(mask.1, other.1)) }
+    }
+    #[inline(always)]
+    unsafe fn and_ge(self, mask: Self::Mask, other: Self) -> Self::Mask {
+        // SAFETY: as the caller promises.
+        unsafe { (self.0.and_ge(mask.0, other.0), self.1.and_ge(mask.1, other.1)) }
+    }
+    #[inline(always)]
+    unsafe fn add_where(self, mask: Self::Mask, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Two(self.0.add_where(mask.0, other.0), self.1.add_where(mask.1, other.1)) }
     }
     #[inline(always)]
     unsafe fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask {
