@@ -68,7 +68,7 @@ fn results(book: &mut Book, run: &Run) {
     t = step(run, t, "i16", "9", "f32", "h2d_bytes_per_frame");
     book.para(t.t(
         " bytes: the frame, 2 bytes a pixel. In the library the last kernel puts the records in order at their true size \
-         (`copy`, kernels-rs/src/device/gather.rs) and writes them into page-locked memory (`Output::Mapped`, \
+         (`copy`, kernels-rs/src/device/gather.rs) and a copy engine fetches them (`Output::Copied`, \
          host/src/cuda/options.rs).",
     ));
 
@@ -111,7 +111,7 @@ fn flow(book: &mut Book, run: &Run) {
     }
     book.para(t.t(
         ". Where a third slot does make a difference it is because copy in, kernels and results are three stages with \
-         the host between them: with two slots one of the three has to wait for the host's turn. The library has 4.",
+         the host between them: with two slots one of the three has to wait for the host's turn. The library has 6.",
     ));
 }
 
