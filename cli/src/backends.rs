@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::args::BackendsArgs;
 use crate::failure::{Outcome, usage};
 use crate::find::registry;
+use crate::say::say;
 use crate::summary::print_json;
 
 /// The frames that `auto` is asked about: a MÖNCH's.
@@ -34,15 +35,15 @@ pub fn run(args: &BackendsArgs) -> Outcome {
     } else {
         let width = registry.iter().map(|b| b.name().len()).max().unwrap_or(0);
         for b in registry.iter() {
-            println!("{:<width$}  {}", b.name(), b.summary());
+            say!("{:<width$}  {}", b.name(), b.summary());
             match b.probe() {
-                Ok(p) => println!("{:<width$}  available: {}", "", p.device),
-                Err(e) => println!("{:<width$}  {e}", ""),
+                Ok(p) => say!("{:<width$}  available: {}", "", p.device),
+                Err(e) => say!("{:<width$}  {e}", ""),
             }
         }
         if let Ok(c) = &choice {
-            println!("\nauto takes {} for these parameters:", c.name);
-            c.reasons.iter().for_each(|r| println!("  {r}"));
+            say!("\nauto takes {} for these parameters:", c.name);
+            c.reasons.iter().for_each(|r| say!("  {r}"));
         }
     }
     choice.map(|_| ()).map_err(usage)

@@ -15,6 +15,7 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::find::{dark_limit, params_for, registry};
 use crate::input;
 use crate::plot::{Axis, BLUE, Chart, GREEN, Layer};
+use crate::say::say;
 use crate::summary::count;
 
 /// Runs the subcommand.
@@ -43,7 +44,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     for threads in sweep {
         let run = measure(args, &registry(threads)?, &params, &darks, &frames, threads)?;
         match args.json {
-            true => println!("{}", run.json(&params)),
+            true => say!("{}", run.json(&params)),
             false => run.print(&params, runs.is_empty()),
         }
         runs.push(run);
@@ -201,7 +202,7 @@ impl Measured {
 
     fn print(&self, params: &Params, first: bool) {
         if first {
-            println!(
+            say!(
                 "{} {} {} {}, {} frames, {} clusters, {} repetitions",
                 params.size,
                 params.update,
@@ -211,12 +212,16 @@ impl Measured {
                 count(self.clusters),
                 self.us.len()
             );
-            println!(
+            say!(
                 "{:>10} {:>10} {:>10} {:>10} {:>8}  backend",
-                "median us", "min us", "spread us", "frames/s", "GB/s"
+                "median us",
+                "min us",
+                "spread us",
+                "frames/s",
+                "GB/s"
             );
         }
-        println!(
+        say!(
             "{:>10.1} {:>10.1} {:>10.1} {:>10.0} {:>8.2}  {} ({})",
             self.median(),
             self.us[0],

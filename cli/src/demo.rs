@@ -16,6 +16,7 @@ use crate::failure::{Outcome, usage};
 use crate::find::{registry, write_report};
 use crate::progress::Display;
 use crate::report::{ReportSink, Table};
+use crate::say::say;
 use crate::summary::{PedestalHealth, RunReport, count, print_json};
 use crate::{simulate, stop};
 
@@ -89,14 +90,14 @@ pub fn run(args: &DemoArgs) -> Outcome {
         print_json(&all);
     } else {
         report.print();
-        println!("\n{truth}");
+        say!("\n{truth}");
         conclude(&args.out, &written, &page, seconds);
     }
     Ok(())
 }
 
 fn announce(args: &DemoArgs, s: &Simulation) {
-    println!(
+    say!(
         "A simulated MÖNCH of {} x {} pixels in copper fluorescence: {} photons a frame, noise {} ADU, {} ADU/keV.",
         s.rows,
         s.cols,
@@ -106,7 +107,7 @@ fn announce(args: &DemoArgs, s: &Simulation) {
     );
     let frames = DARKS + args.frames;
     let megabytes = (s.rows * s.cols * 2) as f64 * frames as f64 / 1e6;
-    println!(
+    say!(
         "{DARKS} dark frames and {} data frames, {megabytes:.0} MB, go to {}\n",
         count(args.frames),
         args.out.display()
@@ -148,12 +149,12 @@ fn table(t: &TruthSummary) -> Table {
 }
 
 fn conclude(out: &Path, written: &Written, page: &Path, seconds: f64) {
-    println!("\nThat took {seconds:.1} s. Look at");
-    println!("  {}   spectrum, hit map, pedestal, noise, eta", page.display());
-    println!("  {}   the clusters", out.join("clusters.clust").display());
+    say!("\nThat took {seconds:.1} s. Look at");
+    say!("  {}   spectrum, hit map, pedestal, noise, eta", page.display());
+    say!("  {}   the clusters", out.join("clusters.clust").display());
     if let Some(data) = &written.data {
-        println!("and find them yourself:");
-        println!(
+        say!("and find them yourself:");
+        say!(
             "  scheidegg find --dark {} --data {} --out clusters.npz",
             written.dark.display(),
             data.display()

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::InfoArgs;
 use crate::failure::Outcome;
+use crate::say::say;
 use crate::summary::print_json;
 
 /// Runs the subcommand.
@@ -19,13 +20,13 @@ pub fn run(args: &InfoArgs) -> Outcome {
         }));
         return Ok(());
     }
-    println!("{}: {}", args.file.display(), info.kind);
+    say!("{}: {}", args.file.display(), info.kind);
     let width = info.rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
     for (name, value) in &info.rows {
-        println!("  {name:<width$}  {value}");
+        say!("  {name:<width$}  {value}");
     }
     for w in &info.warnings {
-        println!("warning: {w}");
+        say!("warning: {w}");
     }
     Ok(())
 }

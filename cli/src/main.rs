@@ -12,6 +12,7 @@ mod input;
 mod plot;
 mod progress;
 mod report;
+mod say;
 mod simulate;
 mod stop;
 mod summary;

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::args::{Format, PhysicsArgs, SimulateArgs};
 use crate::failure::{Failure, Outcome, usage};
 use crate::progress::Display;
+use crate::say::say;
 use crate::stop;
 use crate::summary::{count, print_json};
 
@@ -39,16 +40,16 @@ pub fn run(args: &SimulateArgs) -> Outcome {
         }));
         return Ok(());
     }
-    println!("dark         {} ({} frames)", written.dark.display(), count(written.darks));
+    say!("dark         {} ({} frames)", written.dark.display(), count(written.darks));
     if let Some(data) = data {
-        println!("data         {data} ({} frames)", count(written.frames));
+        say!("data         {data} ({} frames)", count(written.frames));
     }
-    println!("parameters   {}", written.parameters.display());
+    say!("parameters   {}", written.parameters.display());
     if written.health.lost_packets > 0 {
-        println!("lost packets {}", count(written.health.lost_packets));
+        say!("lost packets {}", count(written.health.lost_packets));
     }
     if written.stopped {
-        println!("stopped      after {} frames (Ctrl-C): the files are complete", count(written.frames));
+        say!("stopped      after {} frames (Ctrl-C): the files are complete", count(written.frames));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::plot::grouped;
 use crate::report::Table;
+use crate::say::say;
 
 /// A pixel is called hot when its noise is this many times the median.
 const HOT: f64 = 5.0;
@@ -170,10 +171,10 @@ impl RunReport {
     pub fn print(&self) {
         print_tables(&self.tables());
         for file in &self.written {
-            println!("written      {file}");
+            say!("written      {file}");
         }
         for w in self.warnings() {
-            println!("warning      {w}");
+            say!("warning      {w}");
         }
     }
 
@@ -227,7 +228,7 @@ pub fn print_tables(tables: &[Table]) {
         for (i, (name, value)) in table.rows.iter().enumerate() {
             // The first row of a table says what it is about where its own name does not.
             let name = if i == 0 && name == "from" { "pedestal" } else { name };
-            println!("{name:<12} {value}");
+            say!("{name:<12} {value}");
         }
     }
 }
@@ -320,5 +321,5 @@ fn params(q: &Params) -> Value {
 
 /// Prints one JSON object.
 pub fn print_json(value: &Value) {
-    println!("{value:#}");
+    say!("{value:#}");
 }

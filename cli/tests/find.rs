@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{bool_npy, clusters, fails, golden_files, json, names, run, stdout, write_npy};
+use common::{bool_npy, clusters, command, fails, golden_files, json, names, run, stderr, stdout, write_npy};
 use scheidegg::{Noise, Precision, Shape, Ties, Update};
 use scheidegg_conformance::golden;
 
@@ -93,6 +93,22 @@ fn the_summary_says_what_was_done_and_json_says_the_same() {
     assert!(said["backend"]["reasons"].as_array().is_some_and(|r| !r.is_empty()));
     assert_eq!(said["written"][0], out.to_str().unwrap());
     assert_eq!(names(dir.path()), ["a.clust", "moench_dark.npy", "moench_data.npy"]);
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let out = dir.path().join("out.npz");
+    // The reading end is closed before the program starts, as by `head` once it has what it wants.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut run = command(["find", "--dark"]);
+    run.arg(&dark).arg("--data").arg(&data).arg("--out").arg(&out);
+    let done = run.stdout(writer).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let done = done.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", stderr(&done));
+    assert!(!clusters(&out, "3").is_empty());
 }
 
 #[test]

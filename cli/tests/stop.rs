@@ -79,14 +79,26 @@ fn the_second_ends_it_at_once_and_no_output_stands_there() {
     let (dark, data) = (dark.to_str().unwrap(), data.to_str().unwrap());
     let (out, pedestal) = (at("out.clust"), at("p.npz"));
     let base = ["find", "--dark", dark, "--data", data, "--out", &out, "--save-pedestal", &pedestal];
-    let mut child = command(base.iter().chain(&SLOW)).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for(Path::new(&pedestal), &mut child);
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        signal(&child);
-        sleep(Duration::from_millis(10));
-        assert!(start.elapsed() < Duration::from_secs(60));
+    // On a busy machine a run may come to a whole frame before the second Ctrl-C reaches it. Then it is done and complete,
+    // and the next one is tried.
+    for _ in 0..10 {
+        let mut child = command(base.iter().chain(&SLOW)).stderr(Stdio::null()).spawn().unwrap();
+        wait_for(Path::new(&pedestal), &mut child);
+        sleep(Duration::from_millis(100));
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            signal(&child);
+            sleep(Duration::from_millis(3));
+            assert!(start.elapsed() < Duration::from_secs(60));
+        }
+        let (code, there) =
+            (child.wait().unwrap().code(), names(dir.path()).contains(&"out.clust".to_string()));
+        assert!((code, there) == (Some(130), false) || (code, there) == (Some(0), true), "{code:?}, {there}");
+        if code == Some(130) {
+            return;
+        }
+        fs::remove_file(&out).unwrap();
+        fs::remove_file(&pedestal).unwrap();
     }
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(!names(dir.path()).contains(&"out.clust".to_string()));
+    panic!("ten runs came to a whole frame before a second Ctrl-C reached them");
 }

@@ -34,6 +34,12 @@ pub trait Backend: Send + Sync {
     /// [`Error::Unavailable`] with the reason.
     fn probe(&self) -> Result<Probe>;
 
+    /// Whether an automatic choice should take this backend for such frames; if not, why, in a sentence. By name it
+    /// can be asked for anyway.
+    fn suits(&self, _shape: Shape, _params: &Params) -> Result<(), String> {
+        Ok(())
+    }
+
     /// A finder for frames of this shape.
     ///
     /// # Errors
@@ -81,6 +87,15 @@ pub trait Finder: Send {
 
     /// The parameters it was built with.
     fn params(&self) -> &Params;
+
+    /// Makes every allocation now that the finder would make at its first frames, so that none of them waits. Once
+    /// training has ended, all that belongs to a run is prepared too.
+    ///
+    /// # Errors
+    /// Whatever refuses the memory; [`Error::SlotsFull`] while batches are in flight.
+    fn reserve(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Takes dark frames. The first [`Params::pedestal_samples`] train the pedestal, those after update it. Lost
     /// pixels of a dark frame are not fed to it.

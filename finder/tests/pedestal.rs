@@ -1,5 +1,6 @@
 //! Training, update, noise, and pedestals that are refused (SPEC 2).
 
+use approx::assert_abs_diff_eq;
 use scheidegg_finder::{
     ClusterSize, Error, Frames, LostPixels, Noise, Params, Pedestal, PixelMask, Plane, Precision, Shape,
     Trainer, Training,
@@ -48,7 +49,7 @@ fn large_sums_are_centred_exactly_before_they_are_rounded() {
         assert_eq!(p.sum2.get(i), exact.sum2.get(i));
     }
     let noise = p.noise()[(0, 0)];
-    assert!((noise - (2f64 / 3.0).sqrt()).abs() < 1e-3, "{noise}");
+    assert_abs_diff_eq!(noise, (2f64 / 3.0).sqrt(), epsilon = 1e-3);
 }
 
 #[test]
@@ -70,7 +71,8 @@ fn lost_pixels_are_left_out_and_the_rest_is_scaled_to_the_window() {
     assert_eq!(p.x0[..2], [11, 14]);
     assert_eq!(p.samples, 4);
     assert_eq!(p.mean().into_raw_vec_and_offset().0[..2], [11.0, 14.0]);
-    assert!((p.sum2.get(1) - 8.0 * 4.0 / 3.0).abs() < 1e-12);
+    // A few roundings in f64.
+    assert_abs_diff_eq!(p.sum2.get(1), 8.0 * 4.0 / 3.0, epsilon = 1e-12);
     assert_eq!(p.untrained.unwrap().indices().collect::<Vec<_>>(), [2, 3]);
 }
 

@@ -2,8 +2,7 @@
 //!
 //!     cargo run --release --example embed
 
-use scheidegg::{Backend, ClusterSize, Frames, Params, Result, Shape};
-use scheidegg_cpu::OracleBackend;
+use scheidegg::{AUTO, ClusterSize, Frames, Params, Registry, Result, Shape};
 
 fn main() -> Result<()> {
     // 100 dark frames and 200 frames with a photon of 900 ADU here and there, as a detector would give them.
@@ -18,7 +17,7 @@ fn main() -> Result<()> {
     }
 
     let params = Params { pedestal_samples: 100, ..Params::new(ClusterSize::square(3)?) };
-    let mut finder = OracleBackend::with_threads(2).build(shape, &params)?;
+    let mut finder = Registry::standard().build(AUTO, shape, &params)?;
     finder.train(Frames::new(&darks, shape)?)?;
 
     let mut spectrum = [0u32; 24];

@@ -8,7 +8,7 @@
 
 use scheidegg::{
     Backend, ClusterSize, ClustersBuf, Engine, Error, Finder, Frames, Params, Pedestal, PixelMask, Plane,
-    Probe, Result, Shape, SyncFinder,
+    Probe, Registry, Result, Shape, SyncFinder,
 };
 
 /// The backend `toy`.
@@ -121,11 +121,12 @@ fn main() -> Result<()> {
     let mut data: Vec<u16> = (0..3 * shape.pixels()).map(noise).collect();
     data[shape.pixels() + 10 * shape.cols + 12] += 500;
 
-    let backends: Vec<Box<dyn Backend>> = vec![Box::new(Toy)];
+    let mut registry = Registry::standard();
+    registry.register(Box::new(Toy));
     let params = Params { pedestal_samples: 100, ..Params::new("3".parse()?) };
-    for backend in &backends {
-        println!("{} on {}: {}", backend.name(), backend.probe()?.device, backend.summary());
-        let mut finder = backend.build(shape, &params)?;
+    for name in ["toy", "auto"] {
+        println!("{name} is {:?}", registry.choose(name, shape, &params)?);
+        let mut finder = registry.build(name, shape, &params)?;
         finder.train(Frames::new(&darks, shape)?)?;
         finder.find(Frames::new(&data, shape)?, &mut |batch| {
             for k in 0..batch.frames() {

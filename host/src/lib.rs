@@ -7,9 +7,11 @@
 
 pub use scheidegg_finder::*;
 
+pub mod cuda;
 pub mod io;
 pub mod pipeline;
 mod registry;
+pub mod sim;
 #[cfg(test)]
 mod testing;
 pub mod truth;

@@ -3,9 +3,11 @@
 use std::num::NonZero;
 use std::thread;
 
-use scheidegg_cpu::oracle::OracleBackend;
-use scheidegg_cpu::simd::CpuBackend;
+use scheidegg_cpu::{CpuBackend, OracleBackend};
 use scheidegg_finder::{Backend, Error, Finder, Params, Probe, Result, Shape};
+
+use crate::cuda::{self, CudaBackend};
+use crate::sim::SimBackend;
 
 /// The name that asks for the likely fastest backend.
 pub const AUTO: &str = "auto";
@@ -42,8 +44,10 @@ impl Registry {
     /// The same with this many threads for the backends on the CPU.
     pub fn with_threads(threads: usize) -> Self {
         let mut registry = Registry::empty();
+        registry.register(Box::new(CudaBackend::new(cuda::Options::default())));
         registry.register(Box::new(CpuBackend::new().threads(threads)));
         registry.register(Box::new(OracleBackend::with_threads(threads)));
+        registry.register(Box::new(SimBackend::new()));
         registry
     }
 
@@ -89,8 +93,9 @@ impl Registry {
 
     /// A finder, and why it is this one.
     ///
-    /// `auto` tries the available backends from the highest [`Probe::preference`] down; one that does not compute
-    /// what is asked, or fails to start, is passed over and the reason kept.
+    /// `auto` tries the available backends from the highest [`Probe::preference`] down, those that [do not
+    /// suit](Backend::suits) such frames after all others; one that does not compute what is asked, or fails to start,
+    /// is passed over. The reasons are kept.
     ///
     /// # Errors
     /// [`Error::Param`] for an unknown name or parameters that no backend takes; with a name, whatever that backend
@@ -109,7 +114,7 @@ impl Registry {
             let reasons = vec![format!("{name} was asked for")];
             return Ok((finder, Choice { name: name.into(), device, reasons }));
         }
-        let (ranked, mut passed) = self.rank();
+        let (ranked, mut passed) = self.rank(shape, params);
         for (backend, probe) in ranked {
             match backend.build(shape, params) {
                 Ok(finder) => {
@@ -125,6 +130,7 @@ impl Registry {
                 }
                 // Parameters that are wrong are wrong for everybody.
                 Err(e @ (Error::Param { .. } | Error::ShapeMismatch { .. })) => return Err(e),
+                Err(e) if passed.contains(&e.to_string()) => {}
                 Err(e) => passed.push(e.to_string()),
             }
         }
@@ -132,18 +138,23 @@ impl Registry {
         Err(Error::Unsupported { backend: AUTO.into(), what })
     }
 
-    /// The available backends, the likely fastest first, and why the others are not.
-    fn rank(&self) -> (Vec<(&dyn Backend, Probe)>, Vec<String>) {
-        let (mut ranked, mut absent) = (Vec::new(), Vec::new());
+    /// The available backends, the likely fastest first, and what speaks against the others and against those at the
+    /// end, which do not suit such frames.
+    fn rank(&self, shape: Shape, params: &Params) -> (Vec<(&dyn Backend, Probe)>, Vec<String>) {
+        let (mut ranked, mut against) = (Vec::new(), Vec::new());
         for backend in self.iter() {
             match backend.probe() {
-                Ok(probe) => ranked.push((backend, probe)),
-                Err(e) => absent.push(e.to_string()),
+                Ok(probe) => {
+                    let suits = backend.suits(shape, params);
+                    ranked.push((suits.is_ok(), backend, probe));
+                    against.extend(suits.err());
+                }
+                Err(e) => against.push(e.to_string()),
             }
         }
         // A stable sort: of equals the one registered first.
-        ranked.sort_by_key(|(_, probe)| std::cmp::Reverse(probe.preference));
-        (ranked, absent)
+        ranked.sort_by_key(|(suits, _, probe)| std::cmp::Reverse((*suits, probe.preference)));
+        (ranked.into_iter().map(|(_, backend, probe)| (backend, probe)).collect(), against)
     }
 }
 
@@ -199,6 +210,25 @@ mod tests {
     }
 
     #[test]
+    fn auto_heeds_what_suits_and_says_so() {
+        let (shape, params) = params();
+        let mut r = registry();
+        r.register(Box::new(CountBackend {
+            name: "fast",
+            preference: 100,
+            unsuited: Some("such frames are small"),
+            ..CountBackend::default()
+        }));
+        let choice = r.choose(AUTO, shape, &params).unwrap();
+        assert_eq!(choice.name, "slow");
+        assert!(choice.reasons.iter().any(|r| r == "such frames are small"), "{:?}", choice.reasons);
+        assert_eq!(r.choose("fast", shape, &params).unwrap().name, "fast");
+        // Better than nothing where no other is left.
+        r.register(Box::new(CountBackend { name: "slow", absent: Some("gone"), ..CountBackend::default() }));
+        assert_eq!(r.choose(AUTO, shape, &params).unwrap().name, "fast");
+    }
+
+    #[test]
     fn a_name_is_never_replaced_by_another() {
         let (shape, mut params) = params();
         params.precision = Precision::F64;
@@ -224,7 +254,8 @@ mod tests {
         params.update = scheidegg_finder::Update::Serial;
         let registry = Registry::standard();
         assert!(registry.build(AUTO, shape, &params).is_ok());
-        assert!(registry.get("oracle").is_ok());
+        let names: Vec<&str> = registry.iter().map(|b| b.name()).collect();
+        assert_eq!(names, ["cuda", "cpu", "oracle", "sim"]);
     }
 
     #[test]

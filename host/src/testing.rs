@@ -15,6 +15,7 @@ pub struct CountBackend {
     pub name: &'static str,
     pub preference: u32,
     pub absent: Option<&'static str>,
+    pub unsuited: Option<&'static str>,
     pub only: Option<Precision>,
 }
 
@@ -30,6 +31,9 @@ impl Backend for CountBackend {
             Some(reason) => Err(Error::Unavailable { backend: self.name.into(), reason: reason.into() }),
             None => Ok(Probe { device: "test".into(), preference: self.preference }),
         }
+    }
+    fn suits(&self, _: Shape, _: &Params) -> Result<(), String> {
+        self.unsuited.map_or(Ok(()), |why| Err(why.into()))
     }
     fn build(&self, shape: Shape, params: &Params) -> Result<Box<dyn Finder>> {
         self.probe()?;

@@ -75,15 +75,23 @@ pub fn corrected<P: Convert<C>, C: Real>(y: P, sum: P, inv_n: P) -> C {
     (y - sum * inv_n).convert()
 }
 
-/// The variance of a pixel in `C`; never below 0 and, with a noise floor, never below its square `floor2`.
+/// The variance of a pixel in `C`; never below `floor2`, the square of the noise floor or 0 for none.
 #[inline(always)]
 pub fn variance<P: Convert<C>, C: Real>(sum: P, sum2: P, inv_n: P, floor2: C) -> C {
     let m = sum * inv_n;
-    (sum2 * inv_n - m * m).larger(P::ZERO).convert().larger(floor2)
+    // SPEC's maximum with 0 comes with the floor, which is not below 0: rounding to `C` keeps the order.
+    (sum2 * inv_n - m * m).convert().larger(floor2)
+}
+
+/// A variance that was fixed when training ended, as decisions use it: never below the noise floor's square.
+#[inline(always)]
+pub fn fixed_variance<P: Convert<C>, C: Real>(variance: P, floor2: C) -> C {
+    variance.convert().larger(floor2)
 }
 
 /// The constants of a decision, the same for every pixel of a run.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Decision<C> {
     /// `n_sigma^2`.
     pub n_sigma2: C,
@@ -107,47 +115,81 @@ impl<C: Real> Decision<C> {
         }
     }
 
-    /// Whether `v` is above zero and its square above `bar`.
+    /// Whether `v` is above zero and its square above `bar`, which is not below 0.
     #[inline(always)]
     pub fn significant(v: C, bar: C) -> bool {
-        v > C::ZERO && v * v > bar
+        // One comparison for both: the product is the square with the sign of `v`, rounded the same.
+        v * v.magnitude() > bar
     }
 
-    /// The decision of SPEC 3 for one pixel.
+    /// The tests of SPEC 3 for one pixel.
     ///
     /// `d` its value, `thr2` its threshold squared, `max` and `sum` of its window, `corner` the largest corner
-    /// sum when test 2 is on, `top` whether the pixel passes the local-max gate.
+    /// sum when test 2 is on.
     #[inline(always)]
-    pub fn branch(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>, top: bool) -> Branch {
-        if d < C::ZERO && d * d > thr2 {
-            return Branch::Negative;
-        }
-        if Self::significant(max, thr2) {
-            return if top { Branch::StorePeak } else { Branch::Shadow };
-        }
+    pub fn tests(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>) -> Tests {
         let by_corner = match corner {
             Some(q) => Self::significant(q, self.corner_area * thr2),
             None => false,
         };
-        if by_corner || Self::significant(sum, self.area * thr2) {
-            return if top { Branch::StoreSum } else { Branch::Shoulder };
+        Tests {
+            // Below zero with a square above `thr2`, again in one comparison: `d * |d| < -thr2`.
+            negative: Self::significant(C::ZERO - d, thr2),
+            peak: Self::significant(max, thr2),
+            sum: Self::significant(sum, self.area * thr2) | by_corner,
         }
-        Branch::Update
+    }
+
+    /// The decision of SPEC 3 for one pixel: [`Decision::tests`], and `top` whether it passes the local-max gate.
+    #[inline(always)]
+    pub fn branch(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>, top: bool) -> Branch {
+        self.tests(d, thr2, max, sum, corner).branch(top)
+    }
+}
+
+/// Which tests of SPEC 3 a pixel passes. All are made before any is looked at, so that a GPU need not jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tests {
+    /// Far below the pedestal.
+    pub negative: bool,
+    /// Test 1: the maximum of the window is significant.
+    pub peak: bool,
+    /// Test 3, or test 2 where it is on: a sum is significant.
+    pub sum: bool,
+}
+
+impl Tests {
+    /// Whether the pixel is fed back into the pedestal.
+    #[inline(always)]
+    pub fn is_quiet(self) -> bool {
+        !(self.negative | self.peak | self.sum)
+    }
+
+    /// Whether the window is stored, `top` being whether the pixel passes the local-max gate.
+    #[inline(always)]
+    pub fn is_stored(self, top: bool) -> bool {
+        !self.negative & (self.peak | self.sum) & top
+    }
+
+    /// The branch, `top` being whether the pixel passes the local-max gate.
+    #[inline(always)]
+    pub fn branch(self, top: bool) -> Branch {
+        if self.negative {
+            Branch::Negative
+        } else if self.peak {
+            if top { Branch::StorePeak } else { Branch::Shadow }
+        } else if self.sum {
+            if top { Branch::StoreSum } else { Branch::Shoulder }
+        } else {
+            Branch::Update
+        }
     }
 }
 
 /// The value rounded half away from zero, as stored in an `i32` payload. Saturates at the ends of `i32`.
 #[inline(always)]
 pub fn round_half_away<C: Real>(d: C) -> i32 {
-    // Exact in f64: |d| has at most 53 bits and adding a half to what is below 2^52 keeps every bit that counts.
-    let v = d.to_f64();
-    let a = if v < 0.0 { -v } else { v };
-    if a >= 2_147_483_647.5 {
-        return if v < 0.0 { i32::MIN } else { i32::MAX };
-    }
-    let whole = a as i64;
-    let n = whole + ((a - whole as f64) >= 0.5) as i64;
-    (if v < 0.0 { -n } else { n }) as i32
+    d.round_half_away()
 }
 
 /// The rounded value as an `i16` and whether it had to be cut to fit.

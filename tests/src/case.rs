@@ -184,13 +184,16 @@ fn poison(finder: &mut dyn Finder) -> Result<()> {
     let mut rng = crate::synth::Rng::new(99);
     let shape = finder.shape();
     let pixels: Vec<u16> = (0..shape.pixels() * 3).map(|_| rng.bits() as u16).collect();
-    let ticket = finder.submit(Frames::new(&pixels, shape)?)?;
-    finder.collect(ticket)?;
+    find(finder, Frames::new(&pixels, shape)?, &[3], &mut Outcome::default())?;
     finder.set_pedestal(&pedestal)
 }
 
-/// Finds with as many batches in flight as the finder has slots for, and collects in order.
-fn find(finder: &mut dyn Finder, frames: Frames<'_>, sizes: &[usize], out: &mut Outcome) -> Result<()> {
+/// Finds with as many batches in flight as the finder has slots for, and collects in order. Sizes are those of the
+/// batches in turn, as far as the finder takes such batches.
+///
+/// # Errors
+/// The first that the finder returns.
+pub fn find(finder: &mut dyn Finder, frames: Frames<'_>, sizes: &[usize], out: &mut Outcome) -> Result<()> {
     let mut flight = VecDeque::new();
     let mut sizes = sizes.iter().cycle();
     let mut first = 0;

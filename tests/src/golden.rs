@@ -60,9 +60,12 @@ pub struct Exact {
     pub trace: Option<Vec<u8>>,
 }
 
-/// Where the golden data lie.
+/// Where the golden data lie: in this crate, or where `SCHEIDEGG_GOLDEN` says (a program that was built elsewhere).
 pub fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden")
+    match std::env::var_os("SCHEIDEGG_GOLDEN") {
+        Some(folder) => folder.into(),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden"),
+    }
 }
 
 /// Reads the frames of a set.

@@ -11,6 +11,8 @@ use scheidegg_cpu::OracleBackend;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Nothing,
+    /// No fault: batches of more than one frame are refused, and announced as such.
+    OneFrameABatch,
     Name,
     Ties,
     Test2,
@@ -122,8 +124,12 @@ impl Finder for Sabotaged {
     fn batch_frames(&self) -> usize {
         self.inner.batch_frames()
     }
+    fn max_batch_frames(&self) -> usize {
+        if self.fault == Fault::OneFrameABatch { 1 } else { usize::MAX }
+    }
     fn submit(&mut self, frames: Frames<'_>) -> Result<Ticket> {
         match self.fault {
+            Fault::OneFrameABatch if frames.len() > 1 => Err(Error::param("frames", frames.len(), "1")),
             Fault::LostPixels => self.inner.submit(whole(frames)?),
             Fault::Lanes if self.params.lanes > 1 && frames.len() > 1 => {
                 // Lanes counted within the batch instead of the run.
@@ -251,4 +257,11 @@ fn a_backend_that_is_not_there_is_a_counted_skip_unless_it_is_required() {
     assert_eq!((failed.passed.len(), failed.failed.len()), (0, 1));
     let options = Options { require: vec!["avx512".into()], ..Options::default() };
     assert!(options.requires("avx512") && options.requires("cpu-avx512") && !options.requires("cpu-avx5"));
+}
+
+#[test]
+fn a_backend_that_takes_one_frame_at_a_time_conforms() {
+    let report = report(Fault::OneFrameABatch, &[], "");
+    report.assert();
+    assert!(report.skipped.is_empty() && report.passed.len() > 100, "{report}");
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::args::CompareArgs;
 use crate::failure::{Failure, Outcome};
+use crate::say::say;
 use crate::summary::{count, print_json};
 use difference::{Difference, Pixel};
 
@@ -48,17 +49,17 @@ fn pixels(list: &[Pixel]) -> serde_json::Value {
 }
 
 fn print(args: &CompareArgs, found: &Difference, notes: &[String]) {
-    println!("A            {}: {} clusters", args.a, count(found.common + found.only_a));
-    println!("B            {}: {} clusters", args.b, count(found.common + found.only_b));
-    println!("frames       {} with clusters in A or B", count(found.frames));
-    println!("common       {} clusters at the same frame and pixel", count(found.common));
-    print!("values       {} of these differ", count(found.values));
-    match found.values {
-        0 => println!(),
-        _ => println!(", by at most {} ADU", found.largest_adu),
-    }
-    println!("only in A    {}", count(found.only_a));
-    println!("only in B    {}", count(found.only_b));
+    say!("A            {}: {} clusters", args.a, count(found.common + found.only_a));
+    say!("B            {}: {} clusters", args.b, count(found.common + found.only_b));
+    say!("frames       {} with clusters in A or B", count(found.frames));
+    say!("common       {} clusters at the same frame and pixel", count(found.common));
+    let most = match found.values {
+        0 => String::new(),
+        _ => format!(", by at most {} ADU", found.largest_adu),
+    };
+    say!("values       {} of these differ{most}", count(found.values));
+    say!("only in A    {}", count(found.only_a));
+    say!("only in B    {}", count(found.only_b));
     for (what, list) in [
         ("value", &found.first_values),
         ("only in A", &found.first_only_a),
@@ -66,9 +67,9 @@ fn print(args: &CompareArgs, found: &Difference, notes: &[String]) {
     ] {
         for p in list {
             let by = p.difference_adu.map_or(String::new(), |d| format!(", by {d} ADU"));
-            println!("  {what}: frame {}, row {}, column {}{by}", p.frame, p.y, p.x);
+            say!("  {what}: frame {}, row {}, column {}{by}", p.frame, p.y, p.x);
         }
     }
-    notes.iter().for_each(|n| println!("{n}"));
-    println!("{}", if found.is_none() && notes.is_empty() { "the same" } else { "they differ" });
+    notes.iter().for_each(|n| say!("{n}"));
+    say!("{}", if found.is_none() && notes.is_empty() { "the same" } else { "they differ" });
 }

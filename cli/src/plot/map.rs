@@ -167,6 +167,7 @@ impl Down<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::colour;
     use super::*;
 
     #[test]
@@ -203,7 +204,14 @@ mod tests {
                 empty: None,
             };
             let png = super::super::render(&map.draw(), 1.0).unwrap();
-            assert!(png.len() > 100);
+            let pixels = resvg::tiny_skia::Pixmap::decode_png(&png).unwrap();
+            let [r, g, b] = colour::NO_VALUE;
+            let cell =
+                |p: &resvg::tiny_skia::PremultipliedColorU8| (p.red(), p.green(), p.blue()) == (r, g, b);
+            // Words and lines are grey; only the colour bar is not.
+            let bar = |p: &resvg::tiny_skia::PremultipliedColorU8| p.red().abs_diff(p.green()) > 50;
+            assert!(pixels.pixels().iter().any(cell), "no cells in {rows} x {cols}");
+            assert!(pixels.pixels().iter().any(bar), "no colour bar in {rows} x {cols}");
         }
     }
 }

@@ -80,19 +80,21 @@ fn too_few(backend: &dyn Backend) -> Outcome {
     let pixels = vec![100u16; 9 * SHAPE.pixels()];
     let nine = Frames::new(&pixels, SHAPE)?;
     let not_ready = |have, need| move |e: &Error| matches!(e, Error::PedestalNotReady { have: h, need: n } if (*h, *n) == (have, need));
-    refused("frames before any dark frame", finder.submit(nine), not_ready(0, 10))?;
+    refused("frames before any dark frame", finder.submit(nine.slice(0, 1)), not_ready(0, 10))?;
     refused("a pedestal before any dark frame", finder.pedestal(0), not_ready(0, 10))?;
     refused("an end of training without dark frames", finder.finish_training(), not_ready(0, 2))?;
     refused("new noise without dark frames", finder.refresh_noise(), not_ready(0, 10))?;
     finder.train(nine.slice(0, 1))?;
     refused("an end of training after one dark frame", finder.finish_training(), not_ready(1, 2))?;
     finder.train(nine.slice(1, 8))?;
-    refused("frames after nine of ten dark frames", finder.submit(nine), not_ready(9, 10))?;
+    refused("frames after nine of ten dark frames", finder.submit(nine.slice(0, 1)), not_ready(9, 10))?;
     finder.finish_training()?;
     finder.finish_training()?;
-    let ticket = finder.submit(nine)?;
-    let clusters = finder.collect(ticket)?;
-    holds(clusters.frames() == 9 && clusters.is_empty(), || format!("{} clusters", clusters.len()))?;
+    let mut found = case::Outcome::default();
+    case::find(finder.as_mut(), nine, &[9], &mut found)?;
+    holds(found.numbers.len() == 9 && found.records.is_empty(), || {
+        format!("{} frames, {} bytes of clusters", found.numbers.len(), found.records.len())
+    })?;
     let pedestal = finder.pedestal(0)?;
     holds(pedestal.samples == 9, || format!("{} samples, expected 9", pedestal.samples))
 }
@@ -109,8 +111,7 @@ fn saved(backend: &dyn Backend, seed: u64) -> Outcome {
         let mut got = case::Outcome::default();
         let frames = whole.data_frames();
         for half in [frames.slice(0, 4), frames.slice(4, 6)] {
-            let ticket = finder.submit(half)?;
-            got.append(&finder.collect(ticket)?);
+            case::find(finder.as_mut(), half, &[6], &mut got)?;
             let pedestal = finder.pedestal(0)?;
             finder = backend.build(SHAPE, &whole.params)?;
             finder.set_pedestal(&pedestal)?;

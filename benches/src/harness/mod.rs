@@ -1,0 +1,7 @@
+//! What makes a number of a benchmark worth quoting: the table it is written to, the machine it came from, the
+//! page faults and joules beside it, and the refusal to measure on a GPU that is busy or asleep.
+
+pub mod faults;
+pub mod gpu;
+pub mod machine;
+pub mod table;

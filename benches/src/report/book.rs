@@ -1,0 +1,416 @@
+//! A report in the making: sections of text, figures and tables, in which every number knows its cell.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use scheidegg::Result;
+
+use super::axis::short;
+use super::svg::escape;
+use crate::harness::table::{Cell, Table, write_whole};
+
+/// A stretch of a paragraph.
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(String),
+    Number { words: String, cells: Vec<Cell> },
+}
+
+/// A paragraph.
+#[derive(Clone, Debug, Default)]
+pub struct Text(Vec<Piece>);
+
+impl Text {
+    /// Nothing yet.
+    pub fn new() -> Text {
+        Text::default()
+    }
+
+    /// Words.
+    pub fn t(mut self, words: impl Into<String>) -> Text {
+        self.0.push(Piece::Text(words.into()));
+        self
+    }
+
+    /// A number from a cell, in three digits.
+    pub fn n(self, cell: &Cell) -> Text {
+        self.number(short(cell.value), std::slice::from_ref(cell))
+    }
+
+    /// A whole number from a cell, all its digits.
+    pub fn whole(self, cell: &Cell) -> Text {
+        self.number(thousands(cell.value), std::slice::from_ref(cell))
+    }
+
+    /// A number that was made from several cells.
+    pub fn of(self, value: f64, cells: &[&Cell]) -> Text {
+        let cells: Vec<Cell> = cells.iter().map(|c| (*c).clone()).collect();
+        self.number(short(value), &cells)
+    }
+
+    fn number(mut self, words: String, cells: &[Cell]) -> Text {
+        self.0.push(Piece::Number { words, cells: cells.to_vec() });
+        self
+    }
+}
+
+/// A whole number in groups of three digits.
+pub fn thousands(v: f64) -> String {
+    let digits = format!("{:.0}", v.abs());
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    if v < 0.0 { format!("-{out}") } else { out }
+}
+
+enum Block {
+    Para(Text),
+    Figure { file: String, svg: String, caption: Text },
+    Grid { head: Vec<String>, rows: Vec<Vec<Text>> },
+}
+
+struct Section {
+    title: String,
+    blocks: Vec<Block>,
+}
+
+/// The whole report.
+#[derive(Default)]
+pub struct Book {
+    title: String,
+    subtitle: String,
+    sections: Vec<Section>,
+    tables: Vec<Table>,
+}
+
+impl Book {
+    /// A report with a title and what stands below it.
+    pub fn new(title: &str, subtitle: &str) -> Book {
+        Book { title: title.into(), subtitle: subtitle.into(), ..Book::default() }
+    }
+
+    /// Begins a section.
+    pub fn section(&mut self, title: &str) {
+        self.sections.push(Section { title: title.into(), blocks: Vec::new() });
+    }
+
+    fn push(&mut self, block: Block) {
+        if self.sections.is_empty() {
+            self.section("");
+        }
+        self.sections.last_mut().expect("one at least").blocks.push(block);
+    }
+
+    /// Adds a paragraph.
+    pub fn para(&mut self, text: Text) {
+        self.push(Block::Para(text));
+    }
+
+    /// Adds a figure; `name` is its file's without the ending.
+    pub fn figure(&mut self, name: &str, svg: String, caption: Text) {
+        self.push(Block::Figure { file: format!("{name}.svg"), svg, caption });
+    }
+
+    /// Adds a table.
+    pub fn grid(&mut self, head: &[&str], rows: Vec<Vec<Text>>) {
+        self.push(Block::Grid { head: head.iter().map(|h| (*h).to_string()).collect(), rows });
+    }
+
+    /// A table of the run that numbers may come from; it is printed at the end.
+    pub fn source(&mut self, table: &Table) {
+        self.tables.push(table.clone());
+    }
+
+    /// Writes `report.html`, `figures/NAME.svg` and `citations.csv` into the run, and the Markdown to `markdown`.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write(&self, run: &Path, markdown: Option<&Path>) -> Result<()> {
+        let mut numbers = Numbers::default();
+        let html = self.html(&mut numbers);
+        write_whole(&run.join("report.html"), html.as_bytes())?;
+        for block in self.sections.iter().flat_map(|s| &s.blocks) {
+            if let Block::Figure { file, svg, .. } = block {
+                write_whole(&run.join("figures").join(file), svg.as_bytes())?;
+            }
+        }
+        let mut citations = Table::new(
+            run.join("citations.csv"),
+            &["number", "section", "words", "file", "line", "column", "value"],
+        );
+        for c in &numbers.all {
+            citations.push([
+                format!("n{}", c.id),
+                c.section.clone(),
+                c.words.clone(),
+                c.cell.file.clone(),
+                c.cell.line.to_string(),
+                c.cell.column.clone(),
+                c.cell.value.to_string(),
+            ]);
+        }
+        citations.write()?;
+        match markdown {
+            Some(path) => self.write_markdown(run, path),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the text as Markdown, its figures taken from the run's folder.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_markdown(&self, run: &Path, path: &Path) -> Result<()> {
+        write_whole(path, self.markdown(run, path).as_bytes())
+    }
+
+    fn html(&self, numbers: &mut Numbers) -> String {
+        let mut body = String::new();
+        let mut contents = String::new();
+        for (i, section) in self.sections.iter().enumerate() {
+            let _ = write!(contents, "<a href=\"#s{i}\">{}</a> ", escape(&section.title));
+            let _ = writeln!(body, "<section id=\"s{i}\"><h2>{}</h2>", escape(&section.title));
+            for block in &section.blocks {
+                match block {
+                    Block::Para(text) => {
+                        let _ = writeln!(body, "<p>{}</p>", numbers.html(text, &section.title));
+                    }
+                    Block::Figure { svg, caption, .. } => {
+                        let caption = numbers.html(caption, &section.title);
+                        let _ = writeln!(body, "<figure>{svg}<figcaption>{caption}</figcaption></figure>");
+                    }
+                    Block::Grid { head, rows } => {
+                        body.push_str("<div class=\"wide\"><table><tr>");
+                        head.iter().for_each(|h| {
+                            let _ = write!(body, "<th>{}</th>", escape(h));
+                        });
+                        body.push_str("</tr>\n");
+                        for row in rows {
+                            body.push_str("<tr>");
+                            for cell in row {
+                                let _ = write!(body, "<td>{}</td>", numbers.html(cell, &section.title));
+                            }
+                            body.push_str("</tr>\n");
+                        }
+                        body.push_str("</table></div>\n");
+                    }
+                }
+            }
+            body.push_str("</section>\n");
+        }
+        body.push_str("<section id=\"data\"><h2>The cells</h2><p>Every file of the run that a number above came from. A number links to its line here; a line's first column links back to the numbers made from it.</p>\n");
+        for table in &self.tables {
+            body.push_str(&numbers.source(table));
+        }
+        body.push_str("</section>\n");
+        PAGE.replace("{title}", &escape(&self.title))
+            .replace("{subtitle}", &escape(&self.subtitle))
+            .replace("{contents}", &(contents + "<a href=\"#data\">The cells</a>"))
+            .replace("{body}", &body)
+    }
+
+    fn markdown(&self, run: &Path, at: &Path) -> String {
+        let mut out = format!("# {}\n\n{}\n\n", self.title, self.subtitle);
+        out.push_str(
+            "Generated by `scheidegg-bench report`; change nothing by hand. After a number stands the file of the run \
+             and its line; the run: ",
+        );
+        let _ = write!(out, "`{}`.\n\n", relative(at, run));
+        let figures = relative(at, &run.join("figures"));
+        for section in &self.sections {
+            let _ = write!(out, "## {}\n\n", section.title);
+            for block in &section.blocks {
+                match block {
+                    Block::Para(text) => {
+                        let _ = write!(out, "{}\n\n", markdown(text));
+                    }
+                    Block::Figure { file, caption, .. } => {
+                        let _ = write!(
+                            out,
+                            "![{}]({figures}/{file})\n\n{}\n\n",
+                            section.title,
+                            markdown(caption)
+                        );
+                    }
+                    Block::Grid { head, rows } => {
+                        let _ = writeln!(out, "| {} |", head.join(" | "));
+                        let _ = writeln!(out, "|{}", " --- |".repeat(head.len()));
+                        for row in rows {
+                            let cells: Vec<String> = row.iter().map(markdown).collect();
+                            let _ = writeln!(out, "| {} |", cells.join(" | "));
+                        }
+                        out.push('\n');
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// The way from the folder of one file to another folder, in slashes.
+fn relative(from: &Path, to: &Path) -> String {
+    let absolute = |p: &Path| std::path::absolute(p).unwrap_or_else(|_| p.to_path_buf());
+    let (from, to) = (absolute(from), absolute(to));
+    let from: Vec<_> = from.parent().unwrap_or(Path::new("/")).components().collect();
+    let to: Vec<_> = to.components().collect();
+    let same = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let up = std::iter::repeat_n("..".to_string(), from.len() - same);
+    let down = to[same..].iter().map(|c| c.as_os_str().to_string_lossy().into_owned());
+    up.chain(down).collect::<Vec<_>>().join("/")
+}
+
+fn markdown(text: &Text) -> String {
+    let mut out = String::new();
+    for piece in &text.0 {
+        match piece {
+            Piece::Text(words) => out.push_str(&words.replace('|', "\\|")),
+            Piece::Number { words, cells } => {
+                let from: Vec<String> = cells.iter().map(|c| format!("{}:{}", c.file, c.line)).collect();
+                let _ = write!(out, "{words} <sub>{}</sub>", from.join(" "));
+            }
+        }
+    }
+    out
+}
+
+struct Citation {
+    id: usize,
+    section: String,
+    words: String,
+    cell: Cell,
+}
+
+/// Numbers as they are printed, and the lines that they came from.
+#[derive(Default)]
+struct Numbers {
+    count: usize,
+    all: Vec<Citation>,
+    by_line: BTreeMap<(String, usize), Vec<usize>>,
+}
+
+impl Numbers {
+    fn html(&mut self, text: &Text, section: &str) -> String {
+        let mut out = String::new();
+        for piece in &text.0 {
+            match piece {
+                Piece::Text(words) => out.push_str(&escape(words)),
+                Piece::Number { words, cells } => {
+                    self.count += 1;
+                    let id = self.count;
+                    for cell in cells {
+                        self.by_line.entry((cell.file.clone(), cell.line)).or_default().push(id);
+                        self.all.push(Citation {
+                            id,
+                            section: section.into(),
+                            words: words.clone(),
+                            cell: cell.clone(),
+                        });
+                    }
+                    let from: Vec<String> = cells.iter().map(Cell::to_string).collect();
+                    let link = cells.first().map_or(String::new(), |c| format!("#{}-{}", c.file, c.line));
+                    let _ = write!(
+                        out,
+                        "<a class=\"n\" id=\"n{id}\" href=\"{link}\" title=\"{}\">{}</a>",
+                        escape(&from.join("; ")),
+                        escape(words)
+                    );
+                }
+            }
+        }
+        out
+    }
+
+    fn source(&self, table: &Table) -> String {
+        let name = table.name();
+        let mut out = format!(
+            "<details><summary>{} ({} rows)</summary><div class=\"wide\"><table class=\"cells\"><tr><th>line</th>",
+            escape(&name),
+            table.len()
+        );
+        for c in table.columns() {
+            let _ = write!(out, "<th>{}</th>", escape(c));
+        }
+        out.push_str("</tr>\n");
+        for (i, row) in table.rows().enumerate() {
+            let line = i + 2;
+            let _ = write!(out, "<tr id=\"{}-{line}\"><td>{line}", escape(&name));
+            if let Some(ids) = self.by_line.get(&(name.clone(), line)) {
+                for id in ids {
+                    let _ = write!(out, " <a href=\"#n{id}\">&#8593;</a>");
+                }
+            }
+            out.push_str("</td>");
+            for c in table.columns() {
+                let _ = write!(out, "<td>{}</td>", escape(row.text(c)));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</table></div></details>\n");
+        out
+    }
+}
+
+const PAGE: &str = r##"<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body { font: 20px/1.5 "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; color: #1b1f24; background: #fff; margin: 0; }
+header, section { max-width: 1500px; margin: 0 auto; padding: 1.2rem 2rem; }
+h1 { font-size: 2.6rem; margin: 1rem 0 0; } h2 { font-size: 2rem; margin: 1rem 0; }
+nav a { display: inline-block; margin-right: 1.2rem; color: #0072b2; }
+p { max-width: 75ch; }
+figure { margin: 1.5rem 0; min-height: 92vh; display: flex; flex-direction: column; justify-content: center; }
+figure svg { width: 100%; height: auto; max-height: 86vh; }
+figcaption { color: #59636e; max-width: 90ch; }
+a.n { color: inherit; font-weight: 600; text-decoration: underline dotted #0072b2; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.85rem; }
+th, td { text-align: left; padding: 0.25rem 0.8rem; border-bottom: 1px solid #d8dde3; white-space: nowrap; }
+table.cells { font-size: 0.65rem; } :target { background: #fff3cd; }
+summary { cursor: pointer; font-weight: 600; margin: 0.5rem 0; }
+</style></head>
+<body><header><h1>{title}</h1><p>{subtitle}</p><nav>{contents}</nav></header>
+{body}
+<script>
+// A link into a folded table unfolds it.
+function unfold() { const e = document.getElementById(location.hash.slice(1)); const d = e && e.closest("details"); if (d) { d.open = true; e.scrollIntoView({ block: "center" }); } }
+addEventListener("hashchange", unfold); addEventListener("load", unfold);
+</script></body></html>
+"##;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_leads_to_its_line_and_back() {
+        let dir = std::env::temp_dir().join(format!("scheidegg-book-{}", std::process::id()));
+        let mut table = Table::new(dir.join("ladder.csv"), &["step", "us"]);
+        table.push(["opt1".to_string(), "53.21".to_string()]);
+        let cell = table.find(&[("step", "opt1")]).unwrap().cell("us").unwrap();
+        let mut book = Book::new("T", "S");
+        book.section("One");
+        book.para(Text::new().t("it takes ").n(&cell).t(" us"));
+        book.source(&table);
+        book.write(&dir, Some(&dir.join("docs.md"))).unwrap();
+        let html = std::fs::read_to_string(dir.join("report.html")).unwrap();
+        assert!(html.contains("href=\"#ladder.csv-2\" title=\"ladder.csv:2 us\">53.2</a>"), "{html}");
+        assert!(html.contains("<tr id=\"ladder.csv-2\"><td>2 <a href=\"#n1\">"), "{html}");
+        let md = std::fs::read_to_string(dir.join("docs.md")).unwrap();
+        assert!(md.contains("it takes 53.2 <sub>ladder.csv:2</sub> us"), "{md}");
+        let citations = std::fs::read_to_string(dir.join("citations.csv")).unwrap();
+        assert!(citations.contains("n1,One,53.2,ladder.csv,2,us,53.21"), "{citations}");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        assert_eq!(thousands(23_200_000.0), "23,200,000");
+        assert_eq!(thousands(-999.0), "-999");
+    }
+}

@@ -1,0 +1,310 @@
+//! The probes, told: who was busy and what binds, the link, the instructions.
+
+use super::axis::short;
+use super::book::{Book, Text};
+use super::charts::{self, Axes, Group, Lane, Series};
+use super::rungs::{BEST, SIZES, story, wire_floor};
+use super::tell::Run;
+use crate::harness::table::{Cell, Row};
+
+/// Busy time per engine and what binds.
+pub(super) fn engines(book: &mut Book, run: &Run) {
+    if run.table("probe.csv").is_none() {
+        return;
+    }
+    book.section("What each engine did, and what binds");
+    book.para(Text::new().t(
+        "Union of the intervals in which an engine worked, from CUPTI's activity records of a run of its own. The red \
+         tick is the time a frame takes without the probe. Where the longest bar reaches the tick, that engine binds; \
+         where all are shorter, the GPU waits for launches, for barriers or for the host.",
+    ));
+    for size in SIZES {
+        let mut groups = Vec::new();
+        for (step, precision) in story() {
+            let busy =
+                |e: &str| run.engine(step.name, size, precision, e).and_then(|r| r.cell("busy_us_per_frame"));
+            let values: Vec<Option<(f64, String)>> =
+                ["h2d", "kernel", "d2h"].iter().map(|e| busy(e).map(|c| (c.value, c.to_string()))).collect();
+            if values.iter().any(Option::is_some) {
+                let tick = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
+                groups.push(Group {
+                    label: step.title.into(),
+                    values,
+                    tick: tick.map(|c| (c.value, c.to_string())),
+                });
+            }
+        }
+        if groups.is_empty() {
+            continue;
+        }
+        book.figure(
+            &format!("engines_{size}x{size}"),
+            charts::groups(
+                &format!("{size}x{size}: who is busy, and what binds"),
+                "busy time of each engine against the time that passes",
+                "us a frame",
+                &["copy in", "kernels", "copy out"],
+                "time that passes",
+                &groups,
+            ),
+            Text::new().t("probe.csv, busy_us_per_frame; ladder.csv, best_us_per_frame."),
+        );
+    }
+    roofline(book, run);
+    let Some(kernels) = run.table("probe_kernels.csv") else { return };
+    let rows = kernels
+        .rows()
+        .map(|r| {
+            let n = |c: &str| r.cell(c).map_or_else(Text::new, |v| Text::new().n(&v));
+            vec![
+                Text::new().t(r.text("step")),
+                Text::new().t(format!("{0}x{0} {1}", r.text("size"), r.text("precision"))),
+                Text::new().t(r.text("kernel")),
+                n("launches"),
+                n("median_us"),
+                n("us_per_frame"),
+                n("registers"),
+            ]
+        })
+        .collect();
+    book.grid(&["step", "window", "kernel", "launches", "median us", "us a frame", "registers"], rows);
+}
+
+/// Frames a second over the bytes a frame moves on the busier direction of the link, under the roofs of link and kernel.
+fn roofline(book: &mut Book, run: &Run) {
+    let Some(wire) = run.table("wire.csv") else { return };
+    let most = |cells: &mut dyn Iterator<Item = Cell>| cells.max_by(|a, b| a.value.total_cmp(&b.value));
+    let copies = |d: &str| d == "h2d" || d == "d2h";
+    let sustained =
+        most(&mut wire.rows().filter(|r| copies(r.text("direction"))).filter_map(|r| r.cell("gb_per_s")));
+    // The peak is the lower of what a probe saw while a copy ran and what copies sustain.
+    let seen = run.table("probe.csv").and_then(|probe| {
+        most(&mut probe.rows().filter(|r| copies(r.text("engine"))).filter_map(|r| r.cell("gb_per_s")))
+    });
+    let Some(sustained) = sustained else { return };
+    let peak = match &seen {
+        Some(cell) if cell.value < sustained.value => cell.clone(),
+        _ => sustained.clone(),
+    };
+    let mut series = Vec::new();
+    let (mut low, mut high) = (f64::INFINITY, 0.0f64);
+    let mut roofs: Vec<(&str, Cell)> = Vec::new();
+    for (i, size) in SIZES.iter().enumerate() {
+        let mut points = Vec::new();
+        for (step, precision) in story().filter(|(s, _)| s.on_gpu()) {
+            let Some(row) = run.step(step.name, size, precision) else { continue };
+            let (Some(h2d), Some(d2h), Some(rate)) = (
+                row.number("h2d_bytes_per_frame"),
+                row.number("d2h_bytes_per_frame"),
+                row.cell("frames_per_s"),
+            ) else {
+                continue;
+            };
+            let bytes = h2d.max(d2h) / 1e3;
+            (low, high) = (low.min(bytes), high.max(bytes));
+            points.push((bytes, rate.value, format!("{}: {rate}", step.title)));
+        }
+        series.push(Series {
+            line: false,
+            dots: true,
+            ..Series::line(&format!("{size}x{size}"), [0, 4][i], points)
+        });
+        let fastest = story()
+            .filter_map(|(s, p)| run.engine(s.name, size, p, "kernel")?.cell("busy_us_per_frame"))
+            .filter(|c| c.value > 0.0)
+            .min_by(|a, b| a.value.total_cmp(&b.value));
+        roofs.extend(fastest.map(|c| (*size, c)));
+    }
+    if !low.is_finite() {
+        return;
+    }
+    // To the ends of the axis, which is drawn in whole decades.
+    let ends = [10f64.powf(low.log10().floor()), 10f64.powf(high.log10().ceil())];
+    let link = ends.map(|kb| (kb, peak.value * 1e6 / kb, peak.to_string())).to_vec();
+    series.push(Series { dashed: true, ..Series::line("link", 2, link) });
+    let mut text = Text::new()
+        .t("A step lies under two roofs: what the link carries (")
+        .n(&peak)
+        .t(" GB/s, the lower of the best sustained rate, ")
+        .n(&sustained)
+        .t(", and the fastest that a probe saw")
+        .t(if seen.is_some() { ", " } else { "" });
+    text = match &seen {
+        Some(cell) => text.n(cell).t(")"),
+        None => text.t(": no probe)"),
+    };
+    for (i, (size, cell)) in roofs.iter().enumerate() {
+        let rate = 1e6 / cell.value;
+        let line = ends.map(|kb| (kb, rate, cell.to_string())).to_vec();
+        series.push(Series {
+            dashed: true,
+            ..Series::line(&format!("kernels {size}x{size}"), [5, 1][i % 2], line)
+        });
+        text = text
+            .t(if i == 0 { ", and what the kernels can do (" } else { ", " })
+            .of(rate, &[cell])
+            .t(format!(" frames/s at {size}x{size}"));
+    }
+    let text = if roofs.is_empty() { text } else { text.t(")") };
+    let axes = Axes {
+        x: "kB a frame on the busier direction of the link",
+        y: "frames a second",
+        log_x: true,
+        log_y: true,
+    };
+    book.figure(
+        "roofline",
+        charts::lines(
+            "The roofs: link and kernels",
+            "one dot a step; dashed lines are limits",
+            axes,
+            &series,
+        ),
+        text.t(". ladder.csv, frames_per_s; wire.csv, gb_per_s; probe.csv, busy_us_per_frame."),
+    );
+}
+
+/// When each engine worked, for the steps that were probed.
+pub(super) fn timelines(book: &mut Book, run: &Run) {
+    let Some(table) = run.table("timeline.csv") else { return };
+    book.section("Engine timelines");
+    for (step, _) in story() {
+        for size in SIZES {
+            let rows: Vec<Row<'_>> =
+                table.rows().filter(|r| r.is(&[("step", step.name), ("size", size)])).collect();
+            let Some(first) = rows.first() else { continue };
+            let precision = first.text("precision");
+            let wanted = rows.iter().filter(|r| r.text("precision") == precision);
+            let mut lanes: Vec<Lane> =
+                [("h2d", "copy in", 0), ("kernel", "kernels", 1), ("d2h", "copy out", 2)]
+                    .iter()
+                    .map(|(_, label, colour)| Lane {
+                        label: (*label).into(),
+                        colour: *colour,
+                        intervals: Vec::new(),
+                    })
+                    .collect();
+            for r in wanted {
+                let at = ["h2d", "kernel", "d2h"].iter().position(|e| *e == r.text("engine"));
+                if let (Some(at), Some(start), Some(end)) = (at, r.cell("start_us"), r.cell("end_us")) {
+                    lanes[at].intervals.push((
+                        start.value,
+                        end.value,
+                        format!("{start} {}", r.text("kernel")),
+                    ));
+                }
+            }
+            let frames = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
+            let subtitle =
+                frames.map_or(String::new(), |c| format!("{} us a frame without the probe", short(c.value)));
+            book.figure(
+                &format!("timeline_{}_{size}x{size}", step.name),
+                charts::timeline(&format!("{}, {size}x{size}", step.title), &subtitle, &lanes),
+                Text::new().t(format!(
+                    "timeline.csv, step = {}, size = {size}, from the middle of the run.",
+                    step.name
+                )),
+            );
+        }
+    }
+}
+
+/// What the link moves.
+pub(super) fn wire(book: &mut Book, run: &Run) {
+    let Some(table) = run.table("wire.csv") else { return };
+    book.section("What the link really moves");
+    let directions = [("h2d", 0), ("d2h", 2), ("both", 3), ("h2d pageable", 4)];
+    let series: Vec<Series> = directions
+        .iter()
+        .map(|(d, colour)| {
+            let rows = table.rows().filter(|r| r.is(&[("direction", d)]));
+            let points = rows.filter_map(|r| {
+                let y = r.cell("us_per_frame")?;
+                Some((r.number("bytes_per_copy")? / 1e3, y.value, y.to_string()))
+            });
+            Series { dots: true, ..Series::line(d, *colour, points.collect()) }
+        })
+        .collect();
+    let axes = Axes { x: "kB a copy", y: "us for 320 kB", log_x: true, log_y: true };
+    let row = |d: &str, frames: &str| table.find(&[("direction", d), ("frames_per_copy", frames)]);
+    let mut caption = Text::new().t("wire.csv, us_per_frame. `both` moves as much each way at once.");
+    if let (Some(one), Some(many), Some(small)) = (
+        row("h2d", "1.000").and_then(|r| r.cell("us_per_copy")),
+        wire_floor(run),
+        table
+            .rows()
+            .find(|r| r.is(&[("direction", "h2d"), ("bytes_per_copy", "4096")]))
+            .and_then(|r| r.cell("us_per_copy")),
+    ) {
+        caption = caption
+            .t(" A copy of one frame takes ")
+            .n(&one)
+            .t(" us, a frame within large copies ")
+            .n(&many)
+            .t(" us. Even 4 kB take ")
+            .n(&small)
+            .t(" us: a copy has a price of its own, whatever it carries, and that is what limits a small one.");
+    }
+    book.figure(
+        "wire",
+        charts::lines(
+            "A small copy pays for itself",
+            "time for the bytes of one frame, by the size of a copy",
+            axes,
+            &series,
+        ),
+        caption,
+    );
+}
+
+/// Instructions on the common path.
+pub(super) fn instructions(book: &mut Book, run: &Run) {
+    let Some(table) = run.table("sass.csv") else { return };
+    book.section("Instructions of a kernel, by pipe");
+    book.para(Text::new().t(
+        "Counted in the machine code that ptxas makes: the instructions of the loop over frames, without the blocks that \
+         only a stored cluster reaches. The cap is what a multiprocessor could do if nothing but issuing bound it: the \
+         busiest pipe's cycles for all pixels of a frame, halo included, over all multiprocessors.",
+    ));
+    let rows = table
+        .rows()
+        .map(|r| {
+            let n = |c: &str| r.cell(c).map_or_else(Text::new, |v| Text::new().n(&v));
+            vec![
+                Text::new().t(r.text("entry")),
+                Text::new().t(r.text("chip")),
+                n("common"),
+                n("fp32"),
+                n("fp64"),
+                n("integer"),
+                n("shared"),
+                n("global"),
+                n("control"),
+                n("other"),
+                n("rare"),
+                Text::new().t(r.text("bound")),
+                n("cap_us_per_frame"),
+                n("measured_us_per_frame"),
+            ]
+        })
+        .collect();
+    book.grid(
+        &[
+            "entry",
+            "chip",
+            "common path",
+            "fp32",
+            "fp64",
+            "integer",
+            "shared",
+            "global",
+            "control",
+            "other",
+            "rare path",
+            "pipe that binds",
+            "cap us/frame",
+            "measured us/frame",
+        ],
+        rows,
+    );
+}

@@ -1,0 +1,407 @@
+//! The ladder, told: a bar a step, page faults, energy, threads, and the published one beside it.
+
+use super::axis::short;
+use super::book::{Book, Text};
+use super::charts::{self, Axes, Bar, Mark, Series};
+use super::tell::Run;
+use crate::harness::table::{Cell, Row};
+use crate::ladder::steps::{STEPS, Step};
+
+/// Windows that are told, as they stand in the tables.
+pub(super) const SIZES: [&str; 2] = ["3", "9"];
+
+pub(super) const BEST: &str = "best_us_per_frame";
+
+/// The story's steps with the precision each is told in.
+pub(super) fn story() -> impl Iterator<Item = (&'static Step, &'static str)> {
+    STEPS.iter().map(|s| (s, s.told_in().word()))
+}
+
+fn colour(step: &Step) -> usize {
+    match step.name {
+        "baseline" => 5,
+        n if n.starts_with("route") => 3,
+        n if n.starts_with("opt") => 0,
+        n if n.starts_with("library") => 4,
+        _ => 2,
+    }
+}
+
+/// The best time of a copy from the host, per frame: the floor under everything.
+pub(super) fn wire_floor(run: &Run) -> Option<Cell> {
+    let rows = run.table("wire.csv")?.rows().filter(|r| r.is(&[("direction", "h2d")]));
+    rows.filter_map(|r| r.cell("us_per_frame")).min_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+/// Whether the checks say that all steps of a window found the same.
+fn same_clusters(run: &Run, size: &str) -> &'static str {
+    let mut checks =
+        run.table("checks.csv").into_iter().flat_map(|t| t.rows()).filter(|r| r.is(&[("size", size)]));
+    match checks.next() {
+        None => " times less.",
+        Some(first) if first.text("equal") == "yes" && checks.all(|r| r.text("equal") == "yes") => {
+            " times less. Every step of one precision and number of lanes finds the same clusters, value for value \
+             (checks.csv)."
+        }
+        Some(_) => {
+            " times less. NOT every step found the same clusters: see checks.csv before trusting a time."
+        }
+    }
+}
+
+/// A bar a step.
+pub(super) fn arc(book: &mut Book, run: &Run) {
+    let Some(ladder) = run.table("ladder.csv") else { return };
+    for size in SIZES {
+        let told: Vec<(&Step, &str, Row<'_>, Cell)> = story()
+            .filter_map(|(s, p)| {
+                let row = run.step(s.name, size, p)?;
+                Some((s, p, row, row.cell(BEST)?))
+            })
+            .collect();
+        let (Some(first), Some(fastest)) =
+            (told.first(), told.iter().min_by(|a, b| a.3.value.total_cmp(&b.3.value)))
+        else {
+            continue;
+        };
+        book.section(&format!("The ladder, {size}x{size}"));
+        book.para(
+            Text::new()
+                .t(format!("{} takes ", first.0.title))
+                .n(&first.3)
+                .t(format!(" us a frame at {size}x{size}. The fastest step, {}, takes ", fastest.0.title))
+                .n(&fastest.3)
+                .t(" us: ")
+                .of(first.3.value / fastest.3.value, &[&first.3, &fastest.3])
+                .t(same_clusters(run, size)),
+        );
+        let bars: Vec<Bar> = told
+            .iter()
+            .map(|(s, p, row, cell)| Bar {
+                label: s.title.into(),
+                value: cell.value,
+                words: short(cell.value),
+                about: format!(
+                    "{cell}; {p}, {} threads, spread {} %",
+                    row.text("threads"),
+                    row.text("spread_percent")
+                ),
+                colour: colour(s),
+            })
+            .collect();
+        let marks: Vec<Mark> = wire_floor(run)
+            .map(|c| Mark { value: c.value, label: format!("the wire, {} us", short(c.value)) })
+            .into_iter()
+            .collect();
+        let title =
+            format!("{size}x{size}: {} to {} us a frame", short(first.3.value), short(fastest.3.value));
+        book.figure(
+            &format!("arc_{size}x{size}"),
+            charts::bars(
+                &title,
+                "best of the warm repetitions; f64 sums down to opt6, f32 from opt7 on",
+                "us a frame",
+                &bars,
+                &marks,
+            ),
+            Text::new().t(format!("ladder.csv, size = {size}, {BEST}.")),
+        );
+        for pair in told.windows(2) {
+            book.para(against(run, size, &pair[0], &pair[1]));
+        }
+    }
+    book.section("Every step, both precisions");
+    let rows = ladder
+        .rows()
+        .map(|r| {
+            let title = Step::named(r.text("step")).map_or(r.text("step"), |s| s.title);
+            let n = |c: &str| r.cell(c).map_or_else(Text::new, |v| Text::new().n(&v));
+            vec![
+                Text::new().t(title),
+                Text::new().t(format!("{0}x{0}", r.text("size"))),
+                Text::new().t(r.text("precision")),
+                Text::new().t(r.text("threads")),
+                n("cold_us_per_frame"),
+                n(BEST),
+                n("median_us_per_frame"),
+                n("spread_percent"),
+                n("plateau_faults_per_frame"),
+                n("h2d_bytes_per_frame"),
+                n("d2h_bytes_per_frame"),
+                n("energy_mj_per_frame"),
+            ]
+        })
+        .collect();
+    book.grid(
+        &[
+            "step",
+            "window",
+            "sums",
+            "threads",
+            "cold us",
+            "best us",
+            "median us",
+            "spread %",
+            "faults/frame",
+            "bytes in",
+            "bytes out",
+            "mJ/frame",
+        ],
+        rows,
+    );
+}
+
+/// What a step changed, and by how much; with a probe also what it left standing.
+fn against(
+    run: &Run,
+    size: &str,
+    before: &(&Step, &str, Row<'_>, Cell),
+    now: &(&Step, &str, Row<'_>, Cell),
+) -> Text {
+    let (step, precision, _, cell) = now;
+    let ratio = before.3.value / cell.value;
+    let mut text = Text::new().t(format!("{}: {}. ", step.title, step.change)).n(cell).t(" us a frame, ");
+    text = match ratio {
+        r if r >= 1.03 => text.of(r, &[&before.3, cell]).t(format!(" times faster than {}", before.0.name)),
+        r if r <= 0.97 => {
+            text.of(1.0 / r, &[&before.3, cell]).t(format!(" times slower than {}", before.0.name))
+        }
+        _ => text.t(format!(
+            "no different from {} (within 3 %): it attacked a bar that did not bind",
+            before.0.name
+        )),
+    };
+    let mut busiest: Option<(&str, Cell)> = None;
+    for engine in ["h2d", "kernel", "d2h"] {
+        let cell = run.engine(step.name, size, precision, engine).and_then(|r| r.cell("busy_us_per_frame"));
+        if let Some(cell) = cell
+            && busiest.as_ref().is_none_or(|b| cell.value > b.1.value)
+        {
+            busiest = Some((engine, cell));
+        }
+    }
+    let Some((engine, busy)) = busiest else { return text.t(".") };
+    let share = busy.value / cell.value;
+    text = text.t(format!(". The busiest engine is {} with ", words(engine))).n(&busy).t(" us a frame");
+    if share >= 0.85 {
+        text.t(", which is what binds now.")
+    } else {
+        text.t(", ")
+            .of(100.0 * share, &[&busy, cell])
+            .t(" % of the time: the rest is waiting, launches and the host.")
+    }
+}
+
+fn words(engine: &str) -> &'static str {
+    match engine {
+        "h2d" => "the copy in",
+        "kernel" => "the kernels",
+        "d2h" => "the copy out",
+        _ => "the copies within the GPU",
+    }
+}
+
+/// Page faults beside the time.
+pub(super) fn faults(book: &mut Book, run: &Run) {
+    if run.table("ladder.csv").is_none() {
+        return;
+    }
+    let mut begun = false;
+    for size in SIZES {
+        let told: Vec<(&Step, Cell, Cell)> = story()
+            .filter(|(s, _)| s.on_gpu())
+            .filter_map(|(s, p)| {
+                let row = run.step(s.name, size, p)?;
+                Some((s, row.cell("plateau_faults_per_frame")?, row.cell(BEST)?))
+            })
+            .collect();
+        if told.is_empty() {
+            continue;
+        }
+        if !begun {
+            book.section("Page faults: what owned results cost");
+            begun = true;
+        }
+        let bars: Vec<Bar> = told
+            .iter()
+            .map(|(s, faults, time)| Bar {
+                label: s.title.into(),
+                value: faults.value.max(1e-3),
+                words: format!("{}  ({} us)", short(faults.value), short(time.value)),
+                about: faults.to_string(),
+                colour: if s.allocates() { 4 } else { 2 },
+            })
+            .collect();
+        book.figure(
+            &format!("faults_{size}x{size}"),
+            charts::bars(
+                &format!("{size}x{size}: page faults a frame, once warm"),
+                "orange steps allocate their results, green ones lend them; in brackets us a frame",
+                "minor page faults a frame (0 stands at the foot)",
+                &bars,
+                &[],
+            ),
+            Text::new().t("ladder.csv, plateau_faults_per_frame."),
+        );
+        let find = |name: &str| told.iter().find(|(s, _, _)| s.name == name);
+        if let (Some(owned), Some(lent)) = (find("opt5"), find("opt6")) {
+            let (us, count) = (owned.2.value - lent.2.value, owned.1.value - lent.1.value);
+            let mut text = Text::new()
+                .t(format!("At {size}x{size} opt5 and opt6 differ in nothing but ownership: "))
+                .n(&owned.1)
+                .t(" faults and ")
+                .n(&owned.2)
+                .t(" us a frame against ")
+                .n(&lent.1)
+                .t(" and ")
+                .n(&lent.2)
+                .t(".");
+            if count > 1.0 && us > 0.0 {
+                text = text
+                    .t(" That is ")
+                    .of(us / count, &[&owned.2, &lent.2, &owned.1, &lent.1])
+                    .t(" us a fault, the copy included.");
+            }
+            book.para(text);
+        }
+    }
+}
+
+/// Energy a frame.
+pub(super) fn energy(book: &mut Book, run: &Run) {
+    let mut begun = false;
+    for size in SIZES {
+        let bars: Vec<Bar> = story()
+            .filter_map(|(s, p)| {
+                let cell = run.step(s.name, size, p)?.cell("energy_mj_per_frame")?;
+                Some(Bar {
+                    label: s.title.into(),
+                    value: cell.value,
+                    words: short(cell.value),
+                    about: cell.to_string(),
+                    colour: colour(s),
+                })
+            })
+            .collect();
+        if bars.is_empty() {
+            continue;
+        }
+        if !begun {
+            book.section("Energy");
+            begun = true;
+        }
+        book.figure(
+            &format!("energy_{size}x{size}"),
+            charts::bars(
+                &format!("{size}x{size}: energy of the GPU a frame"),
+                "NVML's energy counter over at least half a second of work, idle power included",
+                "mJ a frame",
+                &bars,
+                &[],
+            ),
+            Text::new().t("ladder.csv, energy_mj_per_frame."),
+        );
+    }
+}
+
+/// CPU threads.
+pub(super) fn threads(book: &mut Book, run: &Run) {
+    let Some(table) = run.table("baseline_threads.csv") else { return };
+    book.section("The CPU baseline, by threads");
+    let mut series = Vec::new();
+    for (i, (size, precision)) in
+        [("3", "f32"), ("3", "f64f32"), ("9", "f32"), ("9", "f64f32")].iter().enumerate()
+    {
+        let rows =
+            table.rows().filter(|r| r.is(&[("step", "baseline"), ("size", size), ("precision", precision)]));
+        let points: Vec<(f64, f64, String)> = rows
+            .filter_map(|r| {
+                let y = r.cell(BEST)?;
+                Some((r.number("threads")?, y.value, y.to_string()))
+            })
+            .collect();
+        series.push(Series {
+            dots: true,
+            ..Series::line(&format!("{size}x{size} {precision}"), [0, 5, 4, 1][i], points)
+        });
+    }
+    let axes = Axes { x: "threads", y: "us a frame", log_x: false, log_y: true };
+    book.figure(
+        "threads",
+        charts::lines("The CPU finder by threads", "best of the warm repetitions, four lanes", axes, &series),
+        Text::new().t("baseline_threads.csv, best_us_per_frame."),
+    );
+}
+
+/// Our ladder beside the published one.
+pub(super) fn published(book: &mut Book, run: &Run) {
+    let Some(table) = run.table("published.csv") else { return };
+    let mut rows = Vec::new();
+    let mut reasons = Vec::new();
+    for r in table.rows() {
+        let size = r.text("size");
+        let (Some(theirs), Some(ours)) = (
+            r.cell("us_per_frame"),
+            run.step(r.text("our_step"), size, r.text("our_precision")).and_then(|o| o.cell(BEST)),
+        ) else {
+            continue;
+        };
+        rows.push(vec![
+            Text::new().t(r.text("what")),
+            Text::new().t(r.text("gpu")),
+            Text::new().t(format!("{size}x{size}")),
+            Text::new().n(&theirs),
+            Text::new().t(r.text("our_step")),
+            Text::new().n(&ours),
+            Text::new().of(theirs.value / ours.value, &[&theirs, &ours]),
+        ]);
+        if let Some(text) = why(run, r, &theirs, &ours) {
+            reasons.push(text);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    book.section("Beside the published ladder");
+    book.grid(&["published", "GPU", "window", "us/frame", "our step", "us/frame", "ratio"], rows);
+    reasons.into_iter().for_each(|t| book.para(t));
+}
+
+fn why(run: &Run, r: Row<'_>, theirs: &Cell, ours: &Cell) -> Option<Text> {
+    let (step, size, precision) = (r.text("our_step"), r.text("size"), r.text("our_precision"));
+    let row = run.step(step, size, precision)?;
+    let (h2d, d2h) = (row.cell("h2d_bytes_per_frame")?, row.cell("d2h_bytes_per_frame")?);
+    let link = r.cell("link_gb_per_s")?;
+    let floor = h2d.value.max(d2h.value) / link.value / 1e3;
+    let mut text = Text::new()
+        .t(format!("{}, {size}x{size}: ", r.text("gpu")))
+        .n(theirs)
+        .t(" us published, ")
+        .n(ours)
+        .t(format!(" us for our {step}. That step moves "))
+        .whole(&h2d)
+        .t(" bytes in and ")
+        .whole(&d2h)
+        .t(" out a frame; a link of ")
+        .n(&link)
+        .t(" GB/s needs at least ")
+        .of(floor, &[&h2d, &d2h, &link])
+        .t(" us for the larger of them. ");
+    let busy = |e: &str| run.engine(step, size, precision, e).and_then(|r| r.cell("busy_us_per_frame"));
+    if let (Some(a), Some(k), Some(b)) = (busy("h2d"), busy("kernel"), busy("d2h")) {
+        text = text
+            .t("Our probe: copy in busy ")
+            .n(&a)
+            .t(" us, kernels ")
+            .n(&k)
+            .t(" us, copy out ")
+            .n(&b)
+            .t(" us. ");
+    }
+    if let Some(faults) = row.cell("plateau_faults_per_frame")
+        && faults.value > 1.0
+    {
+        text = text.t("It takes ").n(&faults).t(" page faults a frame. ");
+    }
+    Some(text.t(r.text("remark").to_string()))
+}

@@ -1,0 +1,105 @@
+//! Launches on the CPU: the blocks of a grid side by side.
+
+use rayon::prelude::*;
+use scheidegg_kernels::Convert;
+use scheidegg_kernels::device::abi::{self, FrameArgs, GatherArgs};
+use scheidegg_kernels::device::block::Stored;
+use scheidegg_kernels::device::{self, Any, Rule, Square};
+
+use super::block::{BlockState, SimBlock};
+
+/// Arguments that every block reads.
+struct Args<'a, T>(&'a T);
+
+// SAFETY: blocks only read the struct itself. What its pointers lead to is shared as on a GPU: no two blocks write
+// one place, and none reads what another writes in the same launch, except by atomic additions.
+unsafe impl<T> Sync for Args<'_, T> {}
+
+impl<'a, T> Args<'a, T> {
+    fn get(&self) -> &'a T {
+        self.0
+    }
+}
+
+fn launch<T>(
+    grid: (u32, u32),
+    threads: u32,
+    shared_bytes: u32,
+    args: &T,
+    kernel: impl Fn(SimBlock<'_>, &T) + Sync,
+) {
+    let args = Args(args);
+    (0..u64::from(grid.0) * u64::from(grid.1)).into_par_iter().for_each(|i| {
+        let index = ((i % u64::from(grid.0)) as u32, (i / u64::from(grid.0)) as u32);
+        kernel(BlockState::new(index, grid.0, threads, shared_bytes).block(), args.get());
+    });
+}
+
+/// Launches the kernel with a rule.
+///
+/// # Safety
+/// As [`frame`].
+unsafe fn run<P: Convert<f32> + Stored, R: Rule>(lanes: u32, args: &FrameArgs<P>) {
+    let t = &args.tiling;
+    launch((t.tiles(), lanes), t.threads(), t.shared_bytes, args, |b, a| {
+        // SAFETY: the caller's promise.
+        unsafe { device::frame::<_, P, R>(b, a) }
+    });
+}
+
+/// Launches an entry that finds clusters; `lanes` is `gridDim.y`.
+///
+/// # Safety
+/// Every pointer in `args` is valid for what [`FrameArgs`] says of it.
+///
+/// # Panics
+/// When there is no entry of that name.
+pub unsafe fn frame<P: Convert<f32> + Stored>(entry: &str, lanes: u32, args: &FrameArgs<P>) {
+    let rule = entry.split_once('_').and_then(|(_, rest)| rest.split_once('_')).map_or("", |(_, rule)| rule);
+    // SAFETY: the caller's promise, in every line.
+    unsafe {
+        match rule {
+            "3x3" => run::<P, Square<3, false>>(lanes, args),
+            "5x5" => run::<P, Square<5, false>>(lanes, args),
+            "7x7" => run::<P, Square<7, false>>(lanes, args),
+            "9x9" => run::<P, Square<9, false>>(lanes, args),
+            "3x3_fixed" => run::<P, Square<3, true>>(lanes, args),
+            "5x5_fixed" => run::<P, Square<5, true>>(lanes, args),
+            "7x7_fixed" => run::<P, Square<7, true>>(lanes, args),
+            "9x9_fixed" => run::<P, Square<9, true>>(lanes, args),
+            "any" => run::<P, Any<false>>(lanes, args),
+            "trace" => run::<P, Any<true>>(lanes, args),
+            _ => panic!("no entry {entry}"),
+        }
+    }
+}
+
+/// Launches `scan`.
+///
+/// # Safety
+/// Every pointer in `args` is valid for what [`GatherArgs`] says of it.
+pub unsafe fn scan(args: &GatherArgs) {
+    launch((args.frames, 1), abi::SCAN_THREADS, abi::SCAN_SHARED_BYTES, args, |b, a| {
+        // SAFETY: the caller's promise.
+        unsafe { device::scan(b, a) }
+    });
+}
+
+/// Launches `offsets`, `place` and `copy`, the last with `blocks` blocks.
+///
+/// # Safety
+/// Every pointer in `args` is valid for what [`GatherArgs`] says of it, and `scan` has run.
+pub unsafe fn gather(args: &GatherArgs, blocks: u32) {
+    launch((1, 1), abi::SCAN_THREADS, abi::SCAN_SHARED_BYTES, args, |b, a| {
+        // SAFETY: the caller's promise.
+        unsafe { device::offsets(b, a) }
+    });
+    launch((args.frames * args.tiling.tiles(), 1), abi::PLACE_THREADS, 0, args, |b, a| {
+        // SAFETY: the caller's promise.
+        unsafe { device::place(b, a) }
+    });
+    launch((blocks, 1), abi::COPY_THREADS, 0, args, |b, a| {
+        // SAFETY: the caller's promise.
+        unsafe { device::copy(b, a) }
+    });
+}
