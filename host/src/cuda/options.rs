@@ -9,7 +9,7 @@ use scheidegg_finder::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// The kernel that puts clusters in order writes them straight into page-locked memory of the host. Its blocks
-    /// wait for the bus and keep the next chunk's from their multiprocessors: slower on every GPU measured.
+    /// wait for the bus and keep the next chunk's from their multiprocessors: slower on the GPU measured.
     Mapped,
     /// They are put in order on the GPU and fetched by a copy engine.
     #[default]
