@@ -128,16 +128,25 @@ impl<C: Real> Decision<C> {
     /// sum when test 2 is on.
     #[inline(always)]
     pub fn tests(&self, d: C, thr2: C, max: C, sum: C, corner: Option<C>) -> Tests {
+        let (peak, sum) = self.of_window(thr2, max, sum, corner);
+        Tests { negative: self.negative(d, thr2), peak, sum }
+    }
+
+    /// Whether a value is far below the pedestal.
+    #[inline(always)]
+    pub fn negative(&self, d: C, thr2: C) -> bool {
+        // Below zero with a square above `thr2`, again in one comparison: `d * |d| < -thr2`.
+        Self::significant(C::ZERO - d, thr2)
+    }
+
+    /// The tests that look at the window, as in [`Decision::tests`]: by its maximum, and by its sums.
+    #[inline(always)]
+    pub fn of_window(&self, thr2: C, max: C, sum: C, corner: Option<C>) -> (bool, bool) {
         let by_corner = match corner {
             Some(q) => Self::significant(q, self.corner_area * thr2),
             None => false,
         };
-        Tests {
-            // Below zero with a square above `thr2`, again in one comparison: `d * |d| < -thr2`.
-            negative: Self::significant(C::ZERO - d, thr2),
-            peak: Self::significant(max, thr2),
-            sum: Self::significant(sum, self.area * thr2) | by_corner,
-        }
+        (Self::significant(max, thr2), Self::significant(sum, self.area * thr2) | by_corner)
     }
 
     /// The decision of SPEC 3 for one pixel: [`Decision::tests`], and `top` whether it passes the local-max gate.

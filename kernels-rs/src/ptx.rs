@@ -37,6 +37,22 @@ modules! {
     "frame_f64_9x9_fixed",
     "frame_f64_any",
     "frame_f64_trace",
+    "resident_f32_3x3",
+    "resident_f32_5x5",
+    "resident_f32_7x7",
+    "resident_f32_9x9",
+    "resident_f32_3x3_fixed",
+    "resident_f32_5x5_fixed",
+    "resident_f32_7x7_fixed",
+    "resident_f32_9x9_fixed",
+    "resident_f64_3x3",
+    "resident_f64_5x5",
+    "resident_f64_7x7",
+    "resident_f64_9x9",
+    "resident_f64_3x3_fixed",
+    "resident_f64_5x5_fixed",
+    "resident_f64_7x7_fixed",
+    "resident_f64_9x9_fixed",
 }
 
 /// The module of an entry, or nothing for a name that is none.

@@ -200,6 +200,7 @@ impl Kernels {
             counts: scratch.counts.at(0),
             saturated: scratch.saturated.at(0),
             trace: std::ptr::null_mut(),
+            edges: std::ptr::null_mut(),
             inv_n: P::from_f64(planes.inv_n),
             job: self.job,
             tiling: self.tiling,
@@ -210,6 +211,7 @@ impl Kernels {
             lane0: 0,
             lanes: planes.lanes,
             cap_tile: self.cap_tile,
+            told: 0,
         };
         let t = &self.tiling;
         let grid = (t.tiles(), planes.lanes);

@@ -25,6 +25,8 @@ pub struct DeviceInfo {
     pub capability: (u32, u32),
     /// Bytes of shared memory that a block may ask for.
     pub shared_bytes: usize,
+    /// Whether all blocks of a launch can be made to run at once.
+    pub cooperative: bool,
     /// The CUDA version that the driver speaks, `(13, 0)`.
     pub driver: (u32, u32),
 }
@@ -160,6 +162,7 @@ impl DeviceInfo {
                 attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
             ),
             shared_bytes: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as usize,
+            cooperative: attribute(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
             driver: (version / 1000, version % 1000 / 10),
         })
     }
@@ -279,6 +282,8 @@ pub(super) struct Geometry {
     pub(super) block: [u32; 3],
     /// Bytes of dynamic shared memory of a block.
     pub(super) shared_bytes: u32,
+    /// Whether all blocks must run at once; otherwise the launch fails.
+    pub(super) together: bool,
 }
 
 impl Function {
@@ -293,13 +298,34 @@ impl Function {
         geometry: Geometry,
         arguments: &A,
     ) -> Result<()> {
-        let Geometry { grid, block, shared_bytes } = geometry;
+        let Geometry { grid, block, shared_bytes, together } = geometry;
+        let api = self.module.context.api;
         let mut parameters = [std::ptr::from_ref(arguments).cast_mut().cast::<c_void>()];
+        if together {
+            // SAFETY: as below.
+            return unsafe {
+                cu!(
+                    api,
+                    cuLaunchCooperativeKernel(
+                        self.raw,
+                        grid[0],
+                        grid[1],
+                        grid[2],
+                        block[0],
+                        block[1],
+                        block[2],
+                        shared_bytes,
+                        stream.raw,
+                        parameters.as_mut_ptr(),
+                    )
+                )
+            };
+        }
         // SAFETY: the driver copies the one argument out of `parameters` before it returns; the rest is the
         // caller's promise.
         unsafe {
             cu!(
-                self.module.context.api,
+                api,
                 cuLaunchKernel(
                     self.raw,
                     grid[0],

@@ -28,6 +28,7 @@ pub(super) const RANDOM: usize = 1002;
 /// As [`FIRST`], with little memory.
 pub(super) const SMALL: usize = 1003;
 
+const MULTIPROCESSORS: u32 = 4;
 const GUARD: usize = 256;
 const POISON: u8 = 0xa5;
 
@@ -210,16 +211,21 @@ impl Fake {
     }
 }
 
+/// Blocks of an entry that finds clusters.
+fn frame_grid(tiling: &abi::Tiling, lanes: u32) -> [u32; 2] {
+    [tiling.tiles(), if tiling.is_resident() { 1 } else { lanes }]
+}
+
 fn run_kernel(entry: &str, grid: [u32; 2], arguments: &Arguments) {
     match arguments {
         Arguments::F32(a) => {
-            assert_eq!(grid, [a.tiling.tiles(), a.lanes], "the grid of {entry}");
+            assert_eq!(grid, frame_grid(&a.tiling, a.lanes), "the grid of {entry}");
             assert!(a.sum_in != a.sum_out && a.sum2_in != a.sum2_out, "pedestal in place");
             // SAFETY: the scheduler's promise at the launch; that is what these tests are about.
             unsafe { launch::frame(entry, grid[1], a) }
         }
         Arguments::F64(a) => {
-            assert_eq!(grid, [a.tiling.tiles(), a.lanes], "the grid of {entry}");
+            assert_eq!(grid, frame_grid(&a.tiling, a.lanes), "the grid of {entry}");
             assert!(a.sum_in != a.sum_out && a.sum2_in != a.sum2_out, "pedestal in place");
             // SAFETY: as above.
             unsafe { launch::frame(entry, grid[1], a) }
@@ -280,7 +286,7 @@ functions! {
         0
     }
     fn cuDeviceGetAttribute(value: *mut c_int, what: c_uint, _device: CUdevice) {
-        *value = match what { 16 => 4, 75 => 9, 76 => 0, 97 => 227 * 1024, _ => 0 };
+        *value = match what { 16 => MULTIPROCESSORS as c_int, 75 => 9, 76 => 0, 95 => 1, 97 => 227 * 1024, _ => 0 };
         0
     }
     fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) {
@@ -440,30 +446,57 @@ functions! {
         0
     }
     fn cuLaunchKernel(
-        function: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, _by: c_uint, _bz: c_uint,
+        function: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint,
         shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, _extra: *mut *mut c_void,
     ) {
-        let entry = entries()[function as usize - 1];
-        assert!(gz == 1 && gx > 0 && gy > 0, "the grid of {entry}");
-        let p = *parameters;
-        let (arguments, threads, bytes) = if entry.starts_with("frame_f32") {
-            let a = *p.cast::<abi::FrameArgs<f32>>();
+        let entry = start(function, [gx, gy, gz], [bx, by, bz], shared, stream, *parameters);
+        assert!(!entry.starts_with("resident_"), "{entry} launched without all its blocks at once");
+        0
+    }
+    fn cuLaunchCooperativeKernel(
+        function: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint,
+        shared: c_uint, stream: CUstream, parameters: *mut *mut c_void,
+    ) {
+        assert!(gx * gy <= MULTIPROCESSORS, "more blocks at once than there is room for");
+        start(function, [gx, gy, gz], [bx, by, bz], shared, stream, *parameters);
+        0
+    }
+}
+
+/// Puts a launch into a stream; the entry's name.
+///
+/// # Safety
+/// The argument is the one that the entry takes.
+unsafe fn start(
+    function: CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: CUstream,
+    argument: *const c_void,
+) -> &'static str {
+    let entry = entries()[function as usize - 1];
+    assert!(grid[2] == 1 && grid[0] > 0 && grid[1] > 0, "the grid of {entry}");
+    // SAFETY: the caller's promise, in every line.
+    let (arguments, threads, bytes) = unsafe {
+        if entry.contains("_f32_") {
+            let a = *argument.cast::<abi::FrameArgs<f32>>();
             (Arguments::F32(a), a.tiling.threads(), a.tiling.shared_bytes)
-        } else if entry.starts_with("frame_f64") {
-            let a = *p.cast::<abi::FrameArgs<f64>>();
+        } else if entry.contains("_f64_") {
+            let a = *argument.cast::<abi::FrameArgs<f64>>();
             (Arguments::F64(a), a.tiling.threads(), a.tiling.shared_bytes)
         } else {
-            let a = Arguments::Gather(*p.cast::<abi::GatherArgs>());
+            let a = Arguments::Gather(*argument.cast::<abi::GatherArgs>());
             match entry {
                 abi::SCAN | abi::OFFSETS => (a, abi::SCAN_THREADS, abi::SCAN_SHARED_BYTES),
                 abi::PLACE => (a, abi::PLACE_THREADS, 0),
                 _ => (a, abi::COPY_THREADS, 0),
             }
-        };
-        assert_eq!((bx, shared), (threads, bytes), "block and shared memory of {entry}");
-        fake().push(stream as usize, Op::Launch { entry, grid: [gx, gy], arguments });
-        0
-    }
+        }
+    };
+    assert_eq!((block, shared), ([threads, 1, 1], bytes), "block and shared memory of {entry}");
+    fake().push(stream as usize, Op::Launch { entry, grid: [grid[0], grid[1]], arguments });
+    entry
 }
 
 fn copy(stream: CUstream, to: usize, from: usize, bytes: usize) {

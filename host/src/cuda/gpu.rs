@@ -18,9 +18,9 @@ use scheidegg_kernels::device::abi;
 use super::api::BACKEND;
 use super::chunk::{Chunk, Content};
 use super::code::module_of;
-use super::driver::{Context, Function, Module, Stream};
+use super::driver::{Context, DeviceInfo, Function, Module, Stream};
 use super::memory::DeviceMemory;
-use super::plan::{Launches, Plan, Share, Words};
+use super::plan::{Capacity, Launches, Plan, Share, Words};
 use super::{ChunkTiming, Options};
 pub(super) use work::Picks;
 
@@ -43,6 +43,8 @@ struct Memory {
     /// Between the launches of a chunk.
     between: [Planes; 2],
     fixed: Option<DeviceMemory>,
+    /// What blocks tell each other; for one launch after the other.
+    edges: Option<DeviceMemory>,
     mask: DeviceMemory,
     /// The number one.
     one: DeviceMemory,
@@ -94,7 +96,9 @@ impl Gpu {
     ) -> Result<Gpu> {
         let context = Context::open(ordinal)?;
         let (free, _) = context.memory()?;
-        let (plan, launches) = Plan::new(shape, params, options, share, context.info().sms, free as u64)?;
+        let DeviceInfo { sms, cooperative, .. } = *context.info();
+        let capacity = Capacity { sms, cooperative, free: free as u64 };
+        let (plan, launches) = Plan::new(shape, params, options, share, capacity)?;
         let module = Module::load(&context, module_of(plan.entry)?)?;
         let gather = Module::load(&context, module_of(abi::COPY)?)?;
         let shared = launches.tiling.shared_bytes as usize;
@@ -163,6 +167,10 @@ impl Gpu {
                 pedestals: (0..p.pedestals()).map(|_| planes()).collect::<Result<_>>()?,
                 between: [planes()?, planes()?],
                 fixed: if p.fixed_noise { Some(new(p.plane_bytes(), "fixed noise")?) } else { None },
+                edges: match p.edge_bytes(&self.launches) {
+                    0 => None,
+                    bytes => Some(new(bytes, "edges of tiles")?),
+                },
                 mask: new(self.launches.job.mask_words() as usize * 4, "a mask")?,
                 one,
                 chunks: (0..p.slots)
@@ -307,7 +315,7 @@ impl Gpu {
     /// Records the launches of a whole chunk for every slot and pedestal.
     fn record_graphs(&mut self) -> Result<()> {
         let frames = self.plan.chunk.div_ceil(self.plan.lanes);
-        if !self.graphs || frames <= self.launches.tiling.frames as usize {
+        if !self.graphs || frames <= self.launches.tiling.frames_per_launch() as usize {
             return Ok(());
         }
         for slot in 0..self.plan.slots {

@@ -52,7 +52,9 @@ pub struct Options {
     pub chunk_frames: Option<usize>,
     /// Chunks in flight. Default 6.
     pub slots: usize,
-    /// Frames that one launch does before blocks exchange pedestals. None: estimated from shape and window.
+    /// Frames that one launch does, without blocks that wait for each other. None: where the whole frame fits the GPU at
+    /// once, all of a chunk, by blocks that exchange what they need of each other; otherwise estimated from shape and
+    /// window.
     pub frames_per_launch: Option<usize>,
     /// Clusters a frame that there is room for at first. None: one in 40 pixels. What does not fit is done again
     /// with more room, so that this is a matter of speed alone.

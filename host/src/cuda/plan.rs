@@ -53,6 +53,17 @@ pub(super) struct Launches {
     pub(super) tiling: Tiling,
 }
 
+/// What a GPU has room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capacity {
+    /// Multiprocessors.
+    pub(super) sms: u32,
+    /// Whether all blocks of a launch can be made to run at once.
+    pub(super) cooperative: bool,
+    /// Bytes of free memory.
+    pub(super) free: u64,
+}
+
 /// The part of a run that a GPU does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
@@ -63,7 +74,7 @@ pub(super) struct Share {
 }
 
 impl Plan {
-    /// The plan for a GPU with `sms` multiprocessors and `free` bytes of free memory.
+    /// The plan for a GPU.
     ///
     /// # Errors
     /// [`Error::Param`] for options that cannot be.
@@ -72,10 +83,10 @@ impl Plan {
         params: &Params,
         options: &Options,
         share: Share,
-        sms: u32,
-        free: u64,
+        gpu: Capacity,
     ) -> Result<(Plan, Launches)> {
         options.validate()?;
+        let Capacity { sms, free, .. } = gpu;
         let (w, h) = (params.size.w as u32, params.size.h as u32);
         let job = Job {
             decision: Decision::new(w, h, params.n_sigma, params.noise_floor_adu),
@@ -101,7 +112,7 @@ impl Plan {
             params.test2,
             params.trace,
         );
-        let tiling = tiling_for(&job, entry, options.frames_per_launch, sms, share.own as u32)?;
+        let (entry, tiling) = tiling_for(&job, entry, options.frames_per_launch, gpu, share.own as u32)?;
         let mut plan = Plan {
             shape,
             pixels: shape.pixels(),
@@ -167,7 +178,7 @@ impl Plan {
                     chunk = (chunk * 3 / 4).max(1);
                 }
                 // Whole launches of every lane, where there are some.
-                let launch = tiling.frames as usize * share.lanes;
+                let launch = tiling.frames.max(1) as usize * share.lanes;
                 if chunk > launch {
                     chunk = chunk / launch * launch;
                 }
@@ -203,6 +214,11 @@ impl Plan {
         self.chunk * (self.pixels * 2 + GAP_BYTES)
     }
 
+    /// Bytes of what blocks tell each other.
+    pub(super) fn edge_bytes(&self, launches: &Launches) -> usize {
+        if launches.tiling.is_resident() { 2 * self.pixels * 8 } else { 0 }
+    }
+
     /// Bytes on the GPU in all.
     fn device_bytes(&self, launches: &Launches) -> u64 {
         let Some(s) = self.sizes(launches, self.cap_tile, self.out_cap) else { return u64::MAX };
@@ -217,19 +233,35 @@ impl Plan {
             + out
             + trace;
         let planes = 2 * (self.pedestals() + 2) + usize::from(self.fixed_noise);
-        self.slots as u64 * slot + (planes * self.plane_bytes()) as u64 + 3 * self.pixels as u64
+        let edges = self.edge_bytes(launches) as u64;
+        self.slots as u64 * slot + (planes * self.plane_bytes()) as u64 + 3 * self.pixels as u64 + edges
     }
 }
 
-/// The tiling for so many frames a launch, or for as many as should be best.
-fn tiling_for(job: &Job, entry: &str, frames: Option<usize>, sms: u32, lanes: u32) -> Result<Tiling> {
+/// The tiling for so many frames a launch, or the one that should be best: with every block on the GPU at once where
+/// that can be, and otherwise with as many frames a launch as should be best. With the entry to be launched.
+fn tiling_for(
+    job: &Job,
+    entry: &'static str,
+    frames: Option<usize>,
+    gpu: Capacity,
+    lanes: u32,
+) -> Result<(&'static str, Tiling)> {
+    let (rows, cols, sms) = (job.rows, job.cols, gpu.sms);
+    if frames.is_none()
+        && gpu.cooperative
+        && let Some(resident) = abi::resident_entry(entry)
+        && let Some(t) = Tiling::resident(rows, cols, job.window, sms, abi::max_threads(resident))
+    {
+        return Ok((resident, t));
+    }
     let threads = abi::max_threads(entry);
-    let of = |n: u32| Tiling::new(job.rows, job.cols, job.window, n, sms, lanes, threads);
+    let of = |n: u32| Tiling::new(rows, cols, job.window, n, sms, lanes, threads);
     let n = match frames {
         Some(n) => n as u32,
-        None => suggested_frames(job.rows, job.cols, job.window, sms, lanes, threads, 16),
+        None => suggested_frames(rows, cols, job.window, sms, lanes, threads, 16),
     };
-    of(n).ok_or_else(|| {
+    let tiling = of(n).ok_or_else(|| {
         let most = (1..n).rev().find(|m| of(*m).is_some()).unwrap_or(0);
         Error::param(
             "frames_per_launch",
@@ -239,7 +271,8 @@ fn tiling_for(job: &Job, entry: &str, frames: Option<usize>, sms: u32, lanes: u3
                 job.window.w, job.window.h
             ),
         )
-    })
+    })?;
+    Ok((entry, tiling))
 }
 
 /// Clusters a frame that there is room for at first: one in 40 pixels, which is a bright frame, or as many windows
@@ -265,12 +298,15 @@ impl fmt::Display for Words<'_> {
         let t = &launches.tiling;
         write!(
             f,
-            "chunks of {} frames ({}), {} slots; {} frames a launch, {} tiles of {} x {} pixels, {} threads, {}; \
+            "chunks of {} frames ({}), {} slots; {} a launch, {} tiles of {} x {} pixels, {} threads, {}; \
              room for {} clusters a frame at first; {} on the GPU; results {}",
             plan.chunk,
             plan.reason,
             plan.slots,
-            t.frames,
+            match t.is_resident() {
+                true => "a chunk".into(),
+                false => format!("{} frames", t.frames),
+            },
             t.tiles(),
             t.tile_h,
             t.tile_w,
@@ -289,10 +325,14 @@ mod tests {
 
     use super::*;
 
+    fn gpu(sms: u32, free: u64) -> Capacity {
+        Capacity { sms, cooperative: true, free }
+    }
+
     fn plan(rows: usize, cols: usize, side: usize, options: &Options) -> (Plan, Launches) {
         let params = Params { payload: Payload::I16, ..Params::new(ClusterSize::square(side).unwrap()) };
         let shape = Shape::new(rows, cols).unwrap();
-        Plan::new(shape, &params, options, Share { lanes: 1, own: 1 }, 132, 100 << 30).unwrap()
+        Plan::new(shape, &params, options, Share { lanes: 1, own: 1 }, gpu(132, 100 << 30)).unwrap()
     }
 
     #[test]
@@ -300,7 +340,7 @@ mod tests {
         for side in [3, 9] {
             let (p, l) = plan(400, 400, side, &Options::default());
             assert!((64..=256).contains(&p.chunk), "{}", Words(&p, &l));
-            assert_eq!(p.chunk % l.tiling.frames as usize, 0);
+            assert!(l.tiling.is_resident() && p.entry.starts_with("resident_f32"), "{}", Words(&p, &l));
             assert!(p.out_cap / p.chunk as u64 >= 2500, "{}", Words(&p, &l));
             assert!(p.device_bytes(&l) < 8 << 30, "{}", Words(&p, &l));
         }
@@ -314,7 +354,7 @@ mod tests {
         let params = Params::new(ClusterSize::square(9).unwrap());
         let shape = Shape::new(1024, 1024).unwrap();
         let share = Share { lanes: 1, own: 1 };
-        let (p, l) = Plan::new(shape, &params, &Options::default(), share, 20, 1 << 30).unwrap();
+        let (p, l) = Plan::new(shape, &params, &Options::default(), share, gpu(20, 1 << 30)).unwrap();
         assert!(p.device_bytes(&l) <= 1 << 29 || p.chunk == 1);
         assert!(Words(&p, &l).to_string().contains("of the GPU's free memory"), "{}", Words(&p, &l));
     }
@@ -332,7 +372,8 @@ mod tests {
         let params = Params::new(ClusterSize::square(15).unwrap());
         let shape = Shape::new(100, 100).unwrap();
         let options = Options { frames_per_launch: Some(1000), ..Options::default() };
-        let e = Plan::new(shape, &params, &options, Share { lanes: 1, own: 1 }, 132, 1 << 34).unwrap_err();
+        let e =
+            Plan::new(shape, &params, &options, Share { lanes: 1, own: 1 }, gpu(132, 1 << 34)).unwrap_err();
         assert!(e.to_string().contains("frames_per_launch = 1000: expected at most"), "{e}");
     }
 
@@ -342,9 +383,11 @@ mod tests {
         let shape = Shape::new(64, 64).unwrap();
         let options = Options { chunk_frames: Some(10), ..Options::default() };
         // Lanes 0 and 2 of three: at most 7 of 10 frames in a row, and room for 8.
-        let (p, _) = Plan::new(shape, &params, &options, Share { lanes: 3, own: 2 }, 132, 1 << 34).unwrap();
+        let (p, _) =
+            Plan::new(shape, &params, &options, Share { lanes: 3, own: 2 }, gpu(132, 1 << 34)).unwrap();
         assert_eq!(p.chunk, 8);
-        let (p, _) = Plan::new(shape, &params, &options, Share { lanes: 3, own: 1 }, 132, 1 << 34).unwrap();
+        let (p, _) =
+            Plan::new(shape, &params, &options, Share { lanes: 3, own: 1 }, gpu(132, 1 << 34)).unwrap();
         assert_eq!(p.chunk, 4);
     }
 }

@@ -70,7 +70,15 @@ mod tests {
     use super::*;
 
     fn device(driver: (u32, u32), capability: (u32, u32)) -> DeviceInfo {
-        DeviceInfo { ordinal: 0, name: "Test GPU".into(), sms: 1, capability, shared_bytes: 0, driver }
+        DeviceInfo {
+            ordinal: 0,
+            name: "Test GPU".into(),
+            sms: 1,
+            capability,
+            shared_bytes: 0,
+            cooperative: true,
+            driver,
+        }
     }
 
     const PTX: &str = "//\n// Generated\n//\n\n.version 7.4\n.target sm_80\n.address_size 64\n";

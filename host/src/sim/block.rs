@@ -1,6 +1,7 @@
 //! A block of a launch on the CPU: one thread after the other, phase by phase.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use scheidegg_kernels::device::block::{Block, Team};
 
@@ -9,8 +10,18 @@ use super::race::Races;
 /// What shared memory holds before a kernel writes it: as a float a huge value, as a count a large one.
 const POISON: u32 = 0x7e5a_5a5a;
 
+/// How often a block looks for a neighbour's word before the launch is given up: longer than any test takes.
+const PATIENCE: u32 = 20_000_000;
+
+/// The blocks of a launch that run at once.
+#[derive(Default)]
+pub struct Together {
+    /// Whether one has failed: the others need not wait for it.
+    pub failed: AtomicBool,
+}
+
 /// The state of a block while it runs.
-pub struct BlockState {
+pub struct BlockState<'a> {
     index: (u32, u32),
     grid: u32,
     threads: u32,
@@ -20,9 +31,11 @@ pub struct BlockState {
     thread: Cell<u32>,
     /// Phases so far: the order of threads changes from one to the next.
     phases: Cell<u32>,
+    /// The others, where blocks run at once.
+    together: Option<&'a Together>,
 }
 
-impl BlockState {
+impl<'a> BlockState<'a> {
     /// Block `index` of a launch of `grid` blocks (times `gridDim.y`) of `threads` threads with exactly
     /// `shared_bytes` of shared memory.
     pub fn new(index: (u32, u32), grid: u32, threads: u32, shared_bytes: u32) -> Self {
@@ -33,8 +46,15 @@ impl BlockState {
             shared: vec![Cell::new(POISON); shared_bytes as usize / 4].into_boxed_slice(),
             races: Races::new(shared_bytes as usize / 2),
             thread: Cell::new(0),
-            phases: Cell::new(0),
+            // Not all blocks in the same order.
+            phases: Cell::new(index.0),
+            together: None,
         }
+    }
+
+    /// The same among others that run at once.
+    pub fn among(self, together: &'a Together) -> Self {
+        BlockState { together: Some(together), ..self }
     }
 
     /// The block as kernels see it.
@@ -50,11 +70,11 @@ impl BlockState {
 
 /// A block as kernels see it.
 #[derive(Clone, Copy)]
-pub struct SimBlock<'a>(&'a BlockState);
+pub struct SimBlock<'a>(&'a BlockState<'a>);
 
 /// The threads of a block.
 pub struct SimTeam<'a, S> {
-    block: &'a BlockState,
+    block: &'a BlockState<'a>,
     states: Vec<S>,
 }
 
@@ -63,7 +83,7 @@ impl<S> Team<S> for SimTeam<'_, S> {
     fn each(&mut self, mut f: impl FnMut(u32, &mut S)) {
         let n = self.block.threads;
         let phase = self.block.phases.get();
-        self.block.phases.set(phase + 1);
+        self.block.phases.set(phase.wrapping_add(1));
         // A step that shares no factor with the number of threads visits each once.
         let step = (n / 2 + 1..).find(|s| gcd(*s, n) == 1).expect("a prime above n is one");
         for k in 0..n {
@@ -189,9 +209,25 @@ impl<'a> Block for SimBlock<'a> {
         // SAFETY: the caller's promise; the alignment was just seen.
         unsafe { p.cast::<[u32; 4]>().write(v) }
     }
+    unsafe fn tell(self, p: *mut u64, v: u64) {
+        // SAFETY: the caller's promise: only atomic accesses while blocks run side by side.
+        unsafe { AtomicU64::from_ptr(p) }.store(v, Ordering::Relaxed);
+    }
+    unsafe fn heard_if<const BIT: u32>(self, wanted: u32, p: *const u64) -> u64 {
+        if wanted >> BIT & 1 == 0 {
+            return 0;
+        }
+        // SAFETY: as above, when the bit is set.
+        unsafe { AtomicU64::from_ptr(p.cast_mut()) }.load(Ordering::Relaxed)
+    }
+    fn pause(self, times: u32) {
+        let together = self.0.together.expect("blocks that do not run at once wait for each other");
+        assert!(!together.failed.load(Ordering::Relaxed), "another block of the launch failed");
+        assert!(times < PATIENCE, "a neighbour of block {:?} says nothing", self.0.index);
+        std::thread::yield_now();
+    }
     unsafe fn global_add(self, p: *mut u64, v: u64) {
         // SAFETY: the caller's promise; all blocks access it atomically during a launch.
-        unsafe { std::sync::atomic::AtomicU64::from_ptr(p) }
-            .fetch_add(v, std::sync::atomic::Ordering::Relaxed);
+        unsafe { AtomicU64::from_ptr(p) }.fetch_add(v, Ordering::Relaxed);
     }
 }

@@ -120,15 +120,22 @@ impl<P: Sums> SimEngine<P> {
             params.test2,
             params.trace,
         );
-        let tiling = (1..=options.frames_per_launch)
-            .rev()
-            .find_map(|n| {
+        let resident =
+            abi::resident_entry(entry).filter(|_| options.frames_per_launch == 0).and_then(|entry| {
+                let most = options.multiprocessors;
+                Some((entry, Tiling::resident(rows, cols, window, most, abi::max_threads(entry))?))
+            });
+        let frames = if options.frames_per_launch == 0 { 3 } else { options.frames_per_launch };
+        let by_halo = || {
+            let of = |n| {
                 Tiling::new(rows, cols, window, n, options.multiprocessors, lanes, abi::max_threads(entry))
-            })
-            .ok_or_else(|| Error::Unsupported {
-                backend: NAME.into(),
-                what: format!("windows of {} on frames of {shape}", params.size),
-            })?;
+            };
+            Some((entry, (1..=frames).rev().find_map(of)?))
+        };
+        let (entry, tiling) = resident.or_else(by_halo).ok_or_else(|| Error::Unsupported {
+            backend: NAME.into(),
+            what: format!("windows of {} on frames of {shape}", params.size),
+        })?;
         let values = shape.pixels() * params.lanes;
         let planes = || Planes {
             sum: vec![P::from_f64(f64::NAN); values].into_boxed_slice(),
@@ -200,8 +207,11 @@ impl<P: Sums> SimEngine<P> {
         }
         let pointer = |v: &[u32]| if v.is_empty() { std::ptr::null() } else { v.as_ptr() };
         let (mut from, mut to) = (0, 1);
-        let per_launch = self.tiling.frames;
+        let resident = self.tiling.is_resident();
+        let per_launch = self.tiling.frames_per_launch().min((frames.len() as u32).div_ceil(lanes));
         let samples = self.lanes[0].samples;
+        // For every pixel two words, exactly.
+        let mut edges = vec![0u64; if resident { 2 * self.shape.pixels() } else { 0 }];
         for done in (0..frames.len() as u32).step_by((per_launch * lanes) as usize) {
             let [a, b] = self.planes.get_disjoint_mut([from, to]).expect("two of three");
             let mut args = FrameArgs::<P> {
@@ -221,6 +231,7 @@ impl<P: Sums> SimEngine<P> {
                 counts: buf.counts.as_mut_ptr(),
                 saturated: &raw mut buf.saturated,
                 trace: buf.trace.as_mut_ptr(),
+                edges: edges.as_mut_ptr(),
                 inv_n: P::from_f64(samples as f64).recip(),
                 job: self.job,
                 tiling: self.tiling,
@@ -231,8 +242,9 @@ impl<P: Sums> SimEngine<P> {
                 lane0: (first % u64::from(lanes)) as u32,
                 lanes,
                 cap_tile: self.options.tile_capacity,
+                told: 0,
             };
-            if self.options.lanes_together {
+            if self.options.lanes_together && !resident {
                 // SAFETY: the buffers are those of `Sizes` for this chunk; the planes in and out are different.
                 unsafe { launch::frame(self.entry, lanes, &args) };
             } else {
@@ -240,6 +252,7 @@ impl<P: Sums> SimEngine<P> {
                 for k in 0..lanes {
                     args.first = chunk_first + k;
                     args.lane0 = lane0 + k;
+                    args.told = k * per_launch;
                     // SAFETY: as above.
                     unsafe { launch::frame(self.entry, 1, &args) };
                 }

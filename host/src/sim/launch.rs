@@ -1,12 +1,14 @@
 //! Launches on the CPU: the blocks of a grid side by side.
 
+use std::sync::atomic::Ordering;
+
 use rayon::prelude::*;
 use scheidegg_kernels::Convert;
 use scheidegg_kernels::device::abi::{self, FrameArgs, GatherArgs};
 use scheidegg_kernels::device::block::Stored;
 use scheidegg_kernels::device::{self, Any, Rule, Square};
 
-use super::block::{BlockState, SimBlock};
+use super::block::{BlockState, SimBlock, Together};
 
 /// Arguments that every block reads.
 struct Args<'a, T>(&'a T);
@@ -35,12 +37,49 @@ fn launch<T>(
     });
 }
 
+/// A launch whose blocks run at once: each on a thread of its own.
+fn launch_together<T>(
+    blocks: u32,
+    threads: u32,
+    shared_bytes: u32,
+    args: &T,
+    kernel: impl Fn(SimBlock<'_>, &T) + Sync,
+) {
+    /// Tells the others when its block ends in a panic.
+    struct Alarm<'a>(&'a Together);
+    impl Drop for Alarm<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                self.0.failed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    let (args, kernel, together) = (Args(args), &kernel, &Together::default());
+    std::thread::scope(|scope| {
+        for i in 0..blocks {
+            let args = &args;
+            scope.spawn(move || {
+                let _alarm = Alarm(together);
+                let block = BlockState::new((i, 0), blocks, threads, shared_bytes).among(together);
+                kernel(block.block(), args.get());
+            });
+        }
+    });
+}
+
 /// Launches the kernel with a rule.
 ///
 /// # Safety
 /// As [`frame`].
 unsafe fn run<P: Convert<f32> + Stored, R: Rule>(lanes: u32, args: &FrameArgs<P>) {
     let t = &args.tiling;
+    if t.is_resident() {
+        assert_eq!(lanes, 1, "a resident launch does one lane");
+        return launch_together(t.tiles(), t.threads(), t.shared_bytes, args, |b, a| {
+            // SAFETY: the caller's promise.
+            unsafe { device::resident::<_, P, R>(b, a) }
+        });
+    }
     launch((t.tiles(), lanes), t.threads(), t.shared_bytes, args, |b, a| {
         // SAFETY: the caller's promise.
         unsafe { device::frame::<_, P, R>(b, a) }
@@ -55,6 +94,7 @@ unsafe fn run<P: Convert<f32> + Stored, R: Rule>(lanes: u32, args: &FrameArgs<P>
 /// # Panics
 /// When there is no entry of that name.
 pub unsafe fn frame<P: Convert<f32> + Stored>(entry: &str, lanes: u32, args: &FrameArgs<P>) {
+    assert_eq!(entry.starts_with("resident_"), args.tiling.is_resident(), "the tiling of {entry}");
     let rule = entry.split_once('_').and_then(|(_, rest)| rest.split_once('_')).map_or("", |(_, rule)| rule);
     // SAFETY: the caller's promise, in every line.
     unsafe {

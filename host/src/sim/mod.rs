@@ -22,7 +22,9 @@ const NAME: &str = "sim";
 /// How the work is cut, which no result depends on.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// Frames of a lane that one launch does; fewer where the halo of so many fits no block.
+    /// Frames of a lane that one launch does; fewer where the halo of so many fits no block. 0: all of a chunk, by
+    /// blocks that exchange what they need of each other, where there is such an entry and the frame is small enough;
+    /// otherwise 3.
     pub frames_per_launch: u32,
     /// Frames whose clusters are gathered at once.
     pub chunk_frames: u32,
@@ -39,7 +41,7 @@ pub struct SimOptions {
 impl Default for SimOptions {
     fn default() -> Self {
         SimOptions {
-            frames_per_launch: 3,
+            frames_per_launch: 0,
             chunk_frames: 8,
             tile_capacity: 16,
             chunk_capacity: 1024,
@@ -90,7 +92,6 @@ impl Backend for SimBackend {
             return refuse("serial updates: pixels wait for one another (a CPU backend does them)");
         }
         for (name, value) in [
-            ("frames_per_launch", self.options.frames_per_launch),
             ("chunk_frames", self.options.chunk_frames),
             ("tile_capacity", self.options.tile_capacity),
             ("multiprocessors", self.options.multiprocessors),

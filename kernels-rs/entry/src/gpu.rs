@@ -214,6 +214,26 @@ impl Block for Gpu {
         }
     }
     #[inline(always)]
+    unsafe fn tell(self, p: *mut u64, v: u64) {
+        // SAFETY: the caller's promise: valid and aligned.
+        unsafe { asm!("st.relaxed.gpu.global.b64 [{p}], {v};", p = in(reg64) p, v = in(reg64) v, options(nostack)) }
+    }
+    #[inline(always)]
+    unsafe fn heard_if<const BIT: u32>(self, wanted: u32, p: *const u64) -> u64 {
+        let v: u64;
+        // SAFETY: the caller's promise: valid and aligned when the bit is set; otherwise nothing is read. Not `pure`:
+        // every call reads anew.
+        unsafe {
+            asm!("{{ .reg .pred q; .reg .b32 t; and.b32 t, {w}, {bit}; setp.ne.u32 q, t, 0; mov.b64 {v}, 0; \
+                  @q ld.relaxed.gpu.global.b64 {v}, [{p}]; }}",
+                v = out(reg64) v, w = in(reg32) wanted, bit = const 1u32 << BIT, p = in(reg64) p,
+                options(nostack, preserves_flags));
+        }
+        v
+    }
+    #[inline(always)]
+    fn pause(self, _: u32) {}
+    #[inline(always)]
     unsafe fn global_add(self, p: *mut u64, v: u64) {
         // SAFETY: the caller's promise: valid and aligned.
         unsafe { asm!("red.global.add.u64 [{p}], {v};", v = in(reg64) v, p = in(reg64) p, options(nostack)) }

@@ -4,13 +4,14 @@
 //!
 //! | entry | grid x block | what it does |
 //! |---|---|---|
-//! | `frame_*` (several launches) | [`Tiling::tiles`] x lanes, [`Tiling::threads`] | finds clusters of some frames, updates the pedestal |
+//! | `resident_*` (one launch a lane, all blocks at once) or | [`Tiling::tiles`], [`Tiling::threads`] | finds clusters, updates the pedestal |
+//! | `frame_*` (several launches) | [`Tiling::tiles`] x lanes, [`Tiling::threads`] | the same for some frames |
 //! | `scan` | frames x 1, [`SCAN_THREADS`] | ranks of the set bits of a frame's bitmap |
 //! | `offsets` | 1 x 1, [`SCAN_THREADS`] | where each frame's records start, the [`Header`] |
 //! | `place` | frames*tiles x 1, [`PLACE_THREADS`] | which staged record stands at which rank |
 //! | `copy` | any x 1, [`COPY_THREADS`] | the records in order, at their true size |
 //!
-//! Only `frame_*` and `scan`, `offsets` use dynamic shared memory ([`Tiling::shared_bytes`], [`SCAN_SHARED_BYTES`]).
+//! Only `resident_*`, `frame_*` and `scan`, `offsets` use dynamic shared memory ([`Tiling::shared_bytes`], [`SCAN_SHARED_BYTES`]).
 //! Every argument struct is passed by value as the one parameter of its entry.
 
 use crate::physics::Decision;
@@ -19,6 +20,7 @@ use crate::physics::Decision;
 pub const fn max_threads(entry: &str) -> u32 {
     match entry.as_bytes() {
         [.., b'a', b'n', b'y'] | [.., b't', b'r', b'a', b'c', b'e'] => MAX_THREADS_GENERAL,
+        [b'r', b'e', b's', ..] => MAX_THREADS_GENERAL,
         // f64 sums beside the row sums of a split window: a few registers too many as well.
         [b'f', b'r', b'a', b'm', b'e', b'_', b'f', b'6', b'4', b'_', b'7' | b'9', ..] => MAX_THREADS_GENERAL,
         _ => MAX_THREADS,
@@ -37,8 +39,11 @@ pub const PLACE_THREADS: u32 = 32;
 pub const COPY_THREADS: u32 = 256;
 /// The most threads that a block of a `frame_*` entry may have (`.maxntid` in the PTX).
 pub const MAX_THREADS: u32 = 672;
-/// The same of a general entry (`_any`, `_trace`), which needs more registers.
+/// The same of an entry that needs more registers: general (`_any`, `_trace`), `resident_*`.
 pub const MAX_THREADS_GENERAL: u32 = 512;
+/// Added to [`FrameArgs::saturated`] by every thread that stopped waiting for a neighbour, which is a fault: all blocks of
+/// a `resident_*` launch run at once.
+pub const UNHEARD: u64 = 1 << 48;
 /// In [`FrameArgs::lost_slot`]: the frame lost nothing.
 pub const NO_LOST: u32 = u32::MAX;
 
@@ -64,7 +69,7 @@ pub const PLACE: &str = "place";
 pub const COPY: &str = "copy";
 
 /// The names of all entries that find clusters.
-pub const FRAME_ENTRIES: [&str; 20] = [
+pub const FRAME_ENTRIES: [&str; 36] = [
     "frame_f32_3x3",
     "frame_f32_5x5",
     "frame_f32_7x7",
@@ -85,7 +90,29 @@ pub const FRAME_ENTRIES: [&str; 20] = [
     "frame_f64_9x9_fixed",
     "frame_f64_any",
     "frame_f64_trace",
+    "resident_f32_3x3",
+    "resident_f32_5x5",
+    "resident_f32_7x7",
+    "resident_f32_9x9",
+    "resident_f32_3x3_fixed",
+    "resident_f32_5x5_fixed",
+    "resident_f32_7x7_fixed",
+    "resident_f32_9x9_fixed",
+    "resident_f64_3x3",
+    "resident_f64_5x5",
+    "resident_f64_7x7",
+    "resident_f64_9x9",
+    "resident_f64_3x3_fixed",
+    "resident_f64_5x5_fixed",
+    "resident_f64_7x7_fixed",
+    "resident_f64_9x9_fixed",
 ];
+
+/// The entry that does the same as a `frame_*` entry on a resident tiling; nothing for the general entries.
+pub fn resident_entry(frame_entry: &str) -> Option<&'static str> {
+    let kind = frame_entry.strip_prefix("frame_")?;
+    FRAME_ENTRIES.into_iter().find(|e| e.strip_prefix("resident_") == Some(kind))
+}
 
 /// The entry for a pedestal precision, a window and options: the four squares have code of their own, for tracked
 /// and for fixed noise; other sizes, `ties = first` and test 2 take the general code, a branch trace the general
@@ -160,12 +187,15 @@ impl Job {
     }
 }
 
-/// Arguments of a `frame_*` entry with a pedestal in `P`.
+/// Arguments of a `frame_*` or `resident_*` entry with a pedestal in `P`.
 ///
 /// A launch takes `frames` frames of each of `gridDim.y` lanes. Block row `b` (`blockIdx.y`) works on lane
 /// `(lane0 + b) % lanes` and on the chunk's frames `first + b + i*step` for `i` below `frames`, those at `end` and
 /// beyond left out. One lane: `step = 1`, `gridDim.y = 1`. All lanes in one launch: `step = lanes`,
 /// `gridDim.y = lanes`. One lane of several: `step = lanes`, `gridDim.y = 1`, `first` its first frame, `lane0` it.
+///
+/// A `resident_*` entry does one lane (`gridDim.y = 1`); all its blocks must be on the GPU at once (a cooperative
+/// launch).
 ///
 /// Blocks read the pedestal of their neighbours' pixels, so `sum_in` and `sum_out` must be different memory. A
 /// chunk can be done again as long as the planes that its first launch read are untouched.
@@ -205,6 +235,9 @@ pub struct FrameArgs<P> {
     pub saturated: *mut u64,
     /// Branch codes, `chunk frames x pixels`; `frame_*_trace` only.
     pub trace: *mut u8,
+    /// What blocks tell each other: a value and its frame's number for every pixel, for even and for odd frames,
+    /// `2 x pixels`; `resident_*` only. The host zeroes it before a chunk.
+    pub edges: *mut u64,
     /// `1/N`, rounded in `P`.
     pub inv_n: P,
     /// The run.
@@ -213,7 +246,7 @@ pub struct FrameArgs<P> {
     pub tiling: Tiling,
     /// The launch's first frame in the chunk.
     pub first: u32,
-    /// Frames a lane; at most [`Tiling::frames`].
+    /// Frames a lane; at most [`Tiling::frames_per_launch`].
     pub frames: u32,
     /// Frames of the chunk from one frame of a lane to its next.
     pub step: u32,
@@ -225,6 +258,8 @@ pub struct FrameArgs<P> {
     pub lanes: u32,
     /// Records that fit into the staging of a tile and frame.
     pub cap_tile: u32,
+    /// Frames that launches before this one have told of since `edges` was zeroed.
+    pub told: u32,
 }
 
 /// What `scan` knows of a frame.

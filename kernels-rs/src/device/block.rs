@@ -107,6 +107,18 @@ pub trait Block: Copy {
     /// # Safety
     /// `p` is valid for a write of 16 bytes and aligned to 16.
     unsafe fn store_16_bytes(self, p: *mut u8, v: [u32; 4]);
+    /// Writes 8 bytes that other blocks wait for, in one piece; nothing is said about when other writes are seen.
+    ///
+    /// # Safety
+    /// `p` is valid for a write and aligned, and every block accesses it by this and by [`Block::heard_if`] alone.
+    unsafe fn tell(self, p: *mut u64, v: u64);
+    /// Reads 8 bytes that another block may write now, when bit `BIT` of `wanted` is set, else gives 0.
+    ///
+    /// # Safety
+    /// As [`Block::tell`], when the bit is set.
+    unsafe fn heard_if<const BIT: u32>(self, wanted: u32, p: *const u64) -> u64;
+    /// Lets other blocks run while this one waits for them, for the `times`-th time.
+    fn pause(self, times: u32);
     /// Adds to global memory atomically.
     ///
     /// # Safety

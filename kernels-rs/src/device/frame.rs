@@ -5,16 +5,15 @@
 //! clusters that frame `f - 1` left in its list are copied out of the plane before. Nothing that a phase writes is
 //! read in it by another thread, so one barrier a frame is enough.
 
-use super::abi::{FrameArgs, NO_LOST};
+use super::abi::FrameArgs;
 use super::block::{Block, Stored, Team};
+use super::pixels::{K, live, raw, span, without};
 use super::rule::{Rule, Seen};
 use super::store;
 use super::tiling::{STRIP, modulo, over};
 use super::unroll::{each_pixel, each_row};
 use crate::physics::{self, Branch};
 use crate::real::Convert;
-
-const K: usize = STRIP as usize;
 
 /// What a thread knows of its strip.
 #[derive(Clone, Copy)]
@@ -89,52 +88,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
     /// Those of the strip's pixels that take part in frame `f`.
     #[inline(always)]
     fn live(&self, s: &Strip<P>, f: u32) -> u32 {
-        let a = self.a;
-        if a.lost_slot.is_null() {
-            return s.part;
-        }
-        // SAFETY: one slot for every frame of the chunk.
-        let slot = unsafe { self.b.load_u32(a.lost_slot.add(self.frame(f) as usize)) };
-        if slot == NO_LOST {
-            return s.part;
-        }
-        // SAFETY: the host gives slots of sets that it put into `lost_bits`.
-        let set = unsafe { a.lost_bits.add((slot as u64 * a.job.mask_words()) as usize) };
-        // SAFETY: a whole set; `without` reads bits of pixels in `part`, all inside the frame.
-        unsafe { self.without(set, s.part, s.pixel) }
-    }
-
-    /// `part` less the pixels in a set.
-    ///
-    /// # Safety
-    /// `set` has a bit for every pixel of a frame; pixels in `part` are inside the frame.
-    #[inline(always)]
-    unsafe fn without(&self, set: *const u32, part: u32, pixel: u32) -> u32 {
-        let (mut left, mut j) = (part, 0);
-        while j < STRIP {
-            if part >> j & 1 != 0 {
-                let i = pixel.wrapping_add(j.wrapping_mul(self.a.job.cols));
-                // SAFETY: the caller's promise.
-                let word = unsafe { self.b.load_u32(set.add((i / 32) as usize)) };
-                left &= !((word >> (i % 32) & 1) << j);
-            }
-            j += 1;
-        }
-        left
-    }
-
-    /// Loads the pixels of frame `f` that are in `live`.
-    #[inline(always)]
-    fn raw(&self, s: &Strip<P>, live: u32, f: u32) -> [u16; K] {
-        let mut raw = [0; K];
-        let at = self.frame(f) as u64 * self.a.stride;
-        each_pixel!(J {
-            let i = s.pixel.wrapping_add((J as u32).wrapping_mul(self.a.job.cols));
-            let p = self.a.raw.wrapping_add((at + i as u64) as usize);
-            // SAFETY: a live pixel is inside the frame, and the frame inside the chunk.
-            raw[J] = unsafe { self.b.load_u16_if::<{ J as u32 }>(live, p) };
-        });
-        raw
+        live(self.b, self.a, s.part, s.pixel, self.frame(f))
     }
 
     /// Starts loading the pixels of frame `f`, if there is one.
@@ -142,7 +96,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
     fn fetch(&self, s: &mut Strip<P>, f: u32) {
         let there = f < self.frames;
         s.coming_live = if there { self.live(s, f) } else { 0 };
-        s.coming = self.raw(s, s.coming_live, if there { f } else { 0 });
+        s.coming = raw(self.b, self.a, s.coming_live, s.pixel, self.frame(if there { f } else { 0 }));
     }
 
     /// Where the plane of frame `f` begins: its first row lies the window's reach above tile and halo.
@@ -212,7 +166,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         }
         if !a.mask.is_null() {
             // SAFETY: the mask is a set of pixels of a frame; pixels in `part` are inside it.
-            s.part = unsafe { self.without(a.mask, s.part, s.pixel) };
+            s.part = unsafe { without(b, a, a.mask, s.part, s.pixel) };
         }
         each_pixel!(J {
             if s.part >> J & 1 != 0 {
@@ -422,10 +376,7 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
 pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &FrameArgs<P>) {
     let (block, lane) = b.index();
     let (t, w) = (&a.tiling, R::window(&a.job));
-    let first = a.first + lane;
-    // Frames of this lane that are left in the chunk.
-    let there = if first < a.end { over(a.end - first + a.step - 1, a.step) } else { 0 };
-    let frames = if there < a.frames { there } else { a.frames };
+    let (first, frames) = span(a, lane);
     let (tile_y, tile_x) = (over(block, t.tiles_x), modulo(block, t.tiles_x));
     let (row, col) = (tile_y * t.tile_h, tile_x * t.tile_w);
     let tile = Tile {
@@ -448,7 +399,7 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
         store::clear(b, a, thread);
         if frames > 0 {
             let live = tile.live(s, 0);
-            let raw = tile.raw(s, live, 0);
+            let raw = raw(b, a, live, s.pixel, tile.frame(0));
             tile.fetch(s, 1);
             tile.show::<R>(s, &raw, live, 0);
         }
@@ -460,7 +411,7 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
             team.each(|thread, _| {
                 tile.rows::<R>(b.opaque(thread), f);
                 if f > 0 {
-                    store::write(b, a, w, thread, tile.judged::<R>(f - 1));
+                    store::write(b, a, w, (thread, b.threads()), tile.judged::<R>(f - 1));
                 }
             });
             b.barrier();
@@ -476,7 +427,7 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
                 tile.show::<R>(s, &raw, live, f + 1);
             }
             if !R::SPLIT && f > 0 {
-                store::write(b, a, w, thread, tile.judged::<R>(f - 1));
+                store::write(b, a, w, (thread, b.threads()), tile.judged::<R>(f - 1));
             }
         });
         b.barrier();
@@ -484,7 +435,7 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
     }
     team.each(|thread, s| {
         if frames > 0 {
-            store::write(b, a, w, thread, tile.judged::<R>(frames - 1));
+            store::write(b, a, w, (thread, b.threads()), tile.judged::<R>(frames - 1));
         }
         tile.end(s);
     });

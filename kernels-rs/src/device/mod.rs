@@ -7,6 +7,8 @@ pub mod abi;
 pub mod block;
 mod frame;
 mod gather;
+mod pixels;
+mod resident;
 mod rule;
 mod store;
 mod tiling;
@@ -14,6 +16,7 @@ mod unroll;
 
 pub use frame::frame;
 pub use gather::{copy, offsets, place, scan};
+pub use resident::resident;
 pub use rule::{Any, Rule, Seen, Square};
 pub use store::half_bits;
 pub use tiling::{STRIP, Tiling, Window, suggested_frames};

@@ -54,11 +54,17 @@ pub(super) struct Judged {
 }
 
 /// Writes the clusters of a tile out of shared memory: count, bitmap (emptied for the frame after the next) and
-/// records, shared evenly among the threads.
+/// records, shared evenly among `threads` threads.
 #[inline(always)]
-pub(super) fn write<B: Block, P>(b: B, a: &FrameArgs<P>, window: Window, thread: u32, judged: Judged) {
+pub(super) fn write<B: Block, P>(
+    b: B,
+    a: &FrameArgs<P>,
+    window: Window,
+    (thread, threads): (u32, u32),
+    judged: Judged,
+) {
     let Judged { f, frame, tile, tile_x, row0, col0, plane } = judged;
-    let (t, w, threads) = (&a.tiling, a.job.window, b.threads());
+    let (t, w) = (&a.tiling, a.job.window);
     let found = b.shared_u32(t.at_counts(w) + f % 3 * 4);
     let slot = frame as u64 * t.tiles() as u64 + tile as u64;
     if thread == 0 {
@@ -102,7 +108,7 @@ pub(super) fn write<B: Block, P>(b: B, a: &FrameArgs<P>, window: Window, thread:
             let (r, c) = (over(part - 1, window.w), modulo(part - 1, window.w));
             // Row 0 of a plane lies the window's reach above row 0 of the halo, which is `frames` times it.
             let (row, col) = (row + t.frames * window.up(), col + t.frames * window.left());
-            let from = plane + ((row + r) * t.pitch() + col + c - window.left()) * 4;
+            let from = plane + ((row + r) * t.pitch() + t.margin() + col + c - window.left()) * 4;
             // SAFETY: value `part - 1` of a record.
             cut += unsafe { put(b, a.job.payload, b.shared_f32(from), to, part - 1) } as u32;
         }

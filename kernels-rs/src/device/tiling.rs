@@ -1,7 +1,14 @@
 //! How a frame is cut into tiles, one a block.
 
-/// Rows of one column that a thread of a `frame_*` entry works on.
+/// Rows of one column that a thread of an entry that finds clusters works on.
 pub const STRIP: u32 = 4;
+/// Columns of a tile of a `resident_*` entry: those of a warp.
+pub const RESIDENT_WIDTH: u32 = 32;
+/// Columns left and right of such a tile in shared memory: the largest reach, and rows of groups of four begin at 16
+/// bytes.
+pub(super) const RESIDENT_MARGIN: u32 = 4;
+/// The least number of threads of a block of a `resident_*` entry that help: they write clusters.
+const LEAST_HELPERS: u32 = 128;
 
 /// The window around a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +36,6 @@ impl Window {
     pub const fn is_split(self) -> bool {
         self.w == self.h && (self.w == 7 || self.w == 9)
     }
-    /// Planes of values that a block keeps in shared memory: corrected values of three frames, or of two and their
-    /// row sums and maxima.
-    #[inline(always)]
-    pub const fn planes(self) -> u32 {
-        if self.is_split() { 4 } else { 3 }
-    }
     /// Columns left of the centre.
     #[inline(always)]
     pub const fn left(self) -> u32 {
@@ -54,10 +55,15 @@ impl Window {
 /// its neighbours during a launch: after every frame the pixels whose pedestal it knows shrink by the reach. Tile
 /// and halo are `load_w` columns and at most `strips *` [`STRIP`] rows; thread `t` has column `t % load_w` of strip
 /// `t / load_w`.
+///
+/// A *resident* tiling ([`Tiling::resident`]) has no more tiles than the GPU has room for at once, and no halo of its
+/// own: blocks tell each other the values of the pixels along their edges after every frame, so that a launch may take
+/// any number of frames. Behind the threads with strips come `helpers` threads that listen to the neighbours and
+/// write clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Tiling {
-    /// Frames of a launch that the halo is wide enough for.
+    /// Frames of a launch that the halo is wide enough for; 0 for a resident tiling.
     pub frames: u32,
     /// Columns of a tile.
     pub tile_w: u32,
@@ -71,6 +77,8 @@ pub struct Tiling {
     pub load_w: u32,
     /// Strips of tile and halo.
     pub strips: u32,
+    /// Threads without a strip.
+    pub helpers: u32,
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
     /// `2^32 / load_w`, rounded up: a thread finds its strip with it ([`quotient`]).
@@ -110,6 +118,7 @@ impl Tiling {
             tiles_y: rows.div_ceil(tile_h),
             load_w,
             strips,
+            helpers: 0,
             shared_bytes: 0,
             load_w_magic: magic(load_w),
             groups_magic: 0,
@@ -120,6 +129,68 @@ impl Tiling {
             return None;
         }
         Some(t)
+    }
+
+    /// The resident tiling with the lowest tiles that are at most `most_tiles`, or nothing when a block would need
+    /// more than `threads` threads or too much shared memory. Squares of odd sides up to 9.
+    pub const fn resident(
+        rows: u32,
+        cols: u32,
+        window: Window,
+        most_tiles: u32,
+        threads: u32,
+    ) -> Option<Tiling> {
+        if window.w != window.h || window.w % 2 == 0 || window.left() > RESIDENT_MARGIN {
+            return None;
+        }
+        let tiles_x = cols.div_ceil(RESIDENT_WIDTH);
+        let mut strips = 1;
+        loop {
+            let tiles_y = rows.div_ceil(strips * STRIP);
+            let heard = Self::heard(window, strips * STRIP);
+            // Every helper listens for up to four pixels.
+            let listeners = heard.div_ceil(4).next_multiple_of(32);
+            let helpers = if listeners > LEAST_HELPERS { listeners } else { LEAST_HELPERS };
+            if RESIDENT_WIDTH * strips + helpers > threads {
+                return None;
+            }
+            if tiles_x as u64 * tiles_y as u64 > most_tiles as u64 {
+                strips += 1;
+                continue;
+            }
+            let mut t = Tiling {
+                frames: 0,
+                tile_w: RESIDENT_WIDTH,
+                tile_h: strips * STRIP,
+                tiles_x,
+                tiles_y,
+                load_w: RESIDENT_WIDTH,
+                strips,
+                helpers,
+                shared_bytes: 0,
+                load_w_magic: magic(RESIDENT_WIDTH),
+                groups_magic: 0,
+            };
+            t.shared_bytes = t.at_counts(window) + 3 * 4;
+            return if t.shared_bytes > Self::MAX_SHARED { None } else { Some(t) };
+        }
+    }
+
+    /// Pixels around a resident tile of so many rows that the window reaches.
+    #[inline(always)]
+    pub(super) const fn heard(window: Window, tile_h: u32) -> u32 {
+        (RESIDENT_WIDTH + window.w - 1) * (tile_h + window.h - 1) - RESIDENT_WIDTH * tile_h
+    }
+
+    /// Whether blocks exchange what they need of each other during a launch.
+    #[inline(always)]
+    pub const fn is_resident(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// Frames of a lane that one launch may take.
+    pub const fn frames_per_launch(&self) -> u32 {
+        if self.is_resident() { u32::MAX } else { self.frames }
     }
 
     /// The tiling that should be fastest for launches of `frames` frames on a GPU with `sms` multiprocessors, when
@@ -204,7 +275,24 @@ impl Tiling {
     /// Threads of a block.
     #[inline(always)]
     pub const fn threads(&self) -> u32 {
-        self.load_w * self.strips
+        self.load_w * self.strips + self.helpers
+    }
+
+    /// Planes of values that a block keeps in shared memory: corrected values of three frames; row sums and maxima of
+    /// one, with which other tilings do with two frames.
+    #[inline(always)]
+    pub const fn planes(&self, window: Window) -> u32 {
+        match (window.is_split(), self.is_resident()) {
+            (false, _) => 3,
+            (true, false) => 4,
+            (true, true) => 5,
+        }
+    }
+
+    /// Columns of a plane before those of tile and halo, and behind them.
+    #[inline(always)]
+    pub(super) const fn margin(&self) -> u32 {
+        if self.is_resident() { RESIDENT_MARGIN } else { 0 }
     }
 
     /// Strip and column of a thread.
@@ -243,7 +331,7 @@ impl Tiling {
     /// Columns of a plane in shared memory: those of tile and halo, rounded up so that rows begin at 16 bytes.
     #[inline(always)]
     pub const fn pitch(&self) -> u32 {
-        self.load_w.next_multiple_of(4)
+        self.load_w.next_multiple_of(4) + 2 * self.margin()
     }
 
     /// Rows of a plane in shared memory: those of tile and halo, with the window's reach above and below.
@@ -258,6 +346,12 @@ impl Tiling {
         self.plane_rows(window) * self.pitch() * 4 + 32
     }
 
+    /// Where row sums of a resident tiling begin in shared memory; maxima follow in a plane of their own.
+    #[inline(always)]
+    pub(super) const fn at_rows(&self, window: Window) -> u32 {
+        3 * self.plane_bytes(window)
+    }
+
     /// Pixels of a tile, rounded up to even: entries of one of the two lists of stored pixels.
     #[inline(always)]
     pub const fn list_len(&self) -> u32 {
@@ -267,7 +361,7 @@ impl Tiling {
     /// Where the two lists of stored pixels (`u16` each) start in shared memory.
     #[inline(always)]
     pub const fn at_lists(&self, window: Window) -> u32 {
-        window.planes() * self.plane_bytes(window)
+        self.planes(window) * self.plane_bytes(window)
     }
 
     /// Where the two bitmaps of a tile start in shared memory.

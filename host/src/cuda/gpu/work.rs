@@ -130,6 +130,9 @@ impl Gpu {
             find.record(&self.chain)?;
         }
         chunk.summary.fill(&self.chain, summary::SATURATED, 8, 0)?;
+        if let Some(edges) = &memory.edges {
+            edges.fill(&self.chain, 0, edges.len(), 0)?;
+        }
         let c = chunk.content;
         let whole = c.frames == self.plan.chunk && c.stride == self.plan.pixels && c.lane0 == 0 && !c.lost;
         if whole
@@ -158,53 +161,74 @@ impl Gpu {
         let chunk = &memory.chunks[slot];
         let c = chunk.content;
         let lanes = plan.lanes as u32;
-        let launches = c.frames.div_ceil(plan.lanes).div_ceil(tiling.frames as usize);
+        // Frames of the lane that has the most.
+        let frames = (c.frames as u32).div_ceil(lanes);
         let (lost_slot, lost_bits) = chunk.lost(plan);
         let second = plan.plane_bytes();
+        let together = tiling.is_resident();
         let geometry = Geometry {
-            grid: [tiling.tiles(), lanes, 1],
+            grid: [tiling.tiles(), if together { 1 } else { lanes }, 1],
             block: [tiling.threads(), 1, 1],
             shared_bytes: tiling.shared_bytes,
+            together,
         };
-        let mut from = &memory.pedestals[c.from].0;
-        for launch in 0..launches {
-            let last = launch + 1 == launches;
-            let into = match to {
-                Some(to) if last => &memory.pedestals[to].0,
-                _ => &memory.between[launch % 2].0,
+        let first = &memory.pedestals[c.from].0;
+        let last = to.map(|to| &memory.pedestals[to].0);
+        let mut arguments = FrameArgs::<P> {
+            raw: chunk.frames.at(0),
+            stride: c.stride as u64,
+            x0: memory.x0.at(0),
+            sum_in: first.at(0),
+            sum2_in: first.at(second),
+            sum_out: std::ptr::null_mut(),
+            sum2_out: std::ptr::null_mut(),
+            fixed: memory.fixed.as_ref().map_or(std::ptr::null(), |f| f.at(0)),
+            mask: if run.masked { memory.mask.at(0) } else { std::ptr::null() },
+            lost_slot,
+            lost_bits,
+            staging: chunk.records.staging.at(0),
+            bitmaps: chunk.bitmaps.at(0),
+            counts: chunk.counts.at(0),
+            saturated: chunk.summary.at(summary::SATURATED),
+            trace: chunk.trace.as_ref().map_or(std::ptr::null_mut(), |(t, _)| t.at(0)),
+            edges: memory.edges.as_ref().map_or(std::ptr::null_mut(), |e| e.at(0)),
+            inv_n: P::from_f64(run.base.samples as f64).recip(),
+            job,
+            tiling,
+            first: 0,
+            frames: tiling.frames_per_launch().min(frames),
+            step: lanes,
+            end: c.frames as u32,
+            lane0: c.lane0 as u32,
+            lanes,
+            cap_tile: chunk.records.cap_tile,
+            told: 0,
+        };
+        // SAFETY: the entry is the one for this `P`, tiling and job; every buffer has the size that the ABI states
+        // (`Sizes`, planes of lanes x pixels) and lives until the streams have been waited for.
+        let launch = |a: &FrameArgs<P>| unsafe { self.kernels.frame.launch(&self.chain, geometry, a) };
+        if together {
+            let into = last.unwrap_or(&memory.between[0].0);
+            (arguments.sum_out, arguments.sum2_out) = (into.at(0), into.at(second));
+            // A launch a lane, also for one that has no frame in the chunk: its pedestal is carried over.
+            for lane in 0..lanes {
+                arguments.first = lane;
+                arguments.lane0 = c.lane0 as u32 + lane;
+                arguments.told = lane * frames;
+                launch(&arguments)?;
+            }
+            return Ok(());
+        }
+        let launches = frames.div_ceil(tiling.frames);
+        for i in 0..launches {
+            let into = match last {
+                Some(last) if i + 1 == launches => last,
+                _ => &memory.between[i as usize % 2].0,
             };
-            let arguments = FrameArgs::<P> {
-                raw: chunk.frames.at(0),
-                stride: c.stride as u64,
-                x0: memory.x0.at(0),
-                sum_in: from.at(0),
-                sum2_in: from.at(second),
-                sum_out: into.at(0),
-                sum2_out: into.at(second),
-                fixed: memory.fixed.as_ref().map_or(std::ptr::null(), |f| f.at(0)),
-                mask: if run.masked { memory.mask.at(0) } else { std::ptr::null() },
-                lost_slot,
-                lost_bits,
-                staging: chunk.records.staging.at(0),
-                bitmaps: chunk.bitmaps.at(0),
-                counts: chunk.counts.at(0),
-                saturated: chunk.summary.at(summary::SATURATED),
-                trace: chunk.trace.as_ref().map_or(std::ptr::null_mut(), |(t, _)| t.at(0)),
-                inv_n: P::from_f64(run.base.samples as f64).recip(),
-                job,
-                tiling,
-                first: (launch * tiling.frames as usize * plan.lanes) as u32,
-                frames: tiling.frames,
-                step: lanes,
-                end: c.frames as u32,
-                lane0: c.lane0 as u32,
-                lanes,
-                cap_tile: chunk.records.cap_tile,
-            };
-            // SAFETY: the entry is the one for this `P`, tiling and job; every buffer has the size that the ABI
-            // states (`Sizes`, planes of lanes x pixels) and lives until the streams have been waited for.
-            unsafe { self.kernels.frame.launch(&self.chain, geometry, &arguments)? };
-            from = into;
+            (arguments.sum_out, arguments.sum2_out) = (into.at(0), into.at(second));
+            arguments.first = i * tiling.frames * lanes;
+            launch(&arguments)?;
+            (arguments.sum_in, arguments.sum2_in) = (into.at(0), into.at(second));
         }
         Ok(())
     }
@@ -219,6 +243,7 @@ impl Gpu {
             grid: [blocks, 1, 1],
             block: [threads, 1, 1],
             shared_bytes,
+            together: false,
         };
         let tiles = n * self.launches.tiling.tiles();
         let k = &self.kernels;
@@ -257,6 +282,9 @@ impl Gpu {
             return Err(fault("the results of a chunk did not arrive though its stream has ended"));
         }
         let (header, saturated) = chunk.header();
+        if saturated >= abi::UNHEARD {
+            return Err(fault("blocks waited for each other in vain"));
+        }
         if header.flags & Header::MISMATCH != 0 {
             return Err(fault("stored pixels and counted clusters of a frame differ"));
         }
