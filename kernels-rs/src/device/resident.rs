@@ -10,8 +10,8 @@
 //! and they told that when they had heard frame `f`.
 //!
 //! All blocks wait for the way from hearing to telling, so it is short: thresholds, updated sums and the values of the
-//! next frame, with the update and without, are made before, while words are on their way. Helpers write the clusters
-//! of the frame before meanwhile.
+//! next frame, with the update and without, are made before, while words are on their way; clusters of the frame before
+//! are written then.
 
 use super::abi::{FrameArgs, UNHEARD};
 use super::block::{Block, Stored, Team};
@@ -490,15 +490,15 @@ pub unsafe fn resident<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Fr
                     found &= found - 1;
                 }
                 tile.prepare::<R>(s, f + 3);
+                if f > 0 {
+                    store::write(b, a, w, (thread, judges), tile.judged(f - 1, before));
+                }
             }
         });
         // Helpers come after: where threads take turns, all of a block must have told before one of it listens.
         ears.each(|thread, ear| {
             if thread >= judges {
                 store::clear_count(b, a, thread - judges, f + 1);
-                if f > 0 {
-                    store::write(b, a, w, (thread - judges, t.helpers), tile.judged(f - 1, before));
-                }
                 if f + 1 < frames {
                     tile.hear(ear, next, f + 1);
                 }

@@ -91,58 +91,90 @@ pub(super) fn write<B: Block, P>(
         i += threads;
     }
 
-    let kept = if found < a.cap_tile { found } else { a.cap_tile };
-    let parts = window.w * window.h + 1;
-    let (mut cut, mut i) = (0u32, thread);
-    while i < kept * parts {
-        let (n, part) = (over(i, parts), modulo(i, parts));
-        let at = b.shared_u16(t.at_lists(w) + ((f & 1) * t.list_len() + n) * 2) as u32;
-        let (row, col) = (at >> t.column_bits(), at & ((1 << t.column_bits()) - 1));
-        let to = (slot * a.cap_tile as u64 + n as u64) * a.job.staged_bytes() as u64;
-        // SAFETY: record `n` is below the room of a tile.
-        let to = unsafe { a.staging.add(to as usize) };
-        if part == 0 {
-            // SAFETY: the first 4 bytes of a record, which is aligned to 4.
-            unsafe { b.store_u32(to.cast(), (col + col0) | (row + row0) << 16) };
-        } else {
-            let (r, c) = (over(part - 1, window.w), modulo(part - 1, window.w));
-            // Row 0 of a plane lies the window's reach above row 0 of the halo, which is `frames` times it.
-            let (row, col) = (row + t.frames * window.up(), col + t.frames * window.left());
-            let from = plane + ((row + r) * t.pitch() + t.margin() + col + c - window.left()) * 4;
-            // SAFETY: value `part - 1` of a record.
-            cut += unsafe { put(b, a.job.payload, b.shared_f32(from), to, part - 1) } as u32;
-        }
-        i += threads;
-    }
+    let records = Records {
+        b,
+        a,
+        window,
+        list: t.at_lists(w) + (f & 1) * t.list_len() * 2,
+        kept: if found < a.cap_tile { found } else { a.cap_tile },
+        first: slot * a.cap_tile as u64,
+        tile: judged,
+    };
+    // The same code twice, so that no word of a record asks for the payload's size.
+    let cut = if a.job.value_bytes() == 2 {
+        records.write::<2>(thread, threads)
+    } else {
+        records.write::<1>(thread, threads)
+    };
     if cut != 0 {
         // SAFETY: one counter a chunk.
         unsafe { b.global_add(a.saturated, cut as u64) };
     }
 }
 
-/// Writes value `i` of the record at `record` in its payload; whether it had to be cut.
-///
-/// # Safety
-/// The record has that value.
-#[inline(always)]
-unsafe fn put<B: Block>(b: B, kind: u32, d: f32, record: *mut u8, i: u32) -> bool {
-    // SAFETY: the caller's promise, here and below; values lie behind 4 bytes of coordinates.
-    let (two, four) = unsafe { (record.add(4 + 2 * i as usize).cast(), record.add(4).cast::<u32>()) };
-    match kind {
-        payload::I16 => {
-            let (v, cut) = physics::round_to_i16(d);
-            // SAFETY: as above.
-            unsafe { b.store_u16(two, v as u16) };
-            return cut;
+/// The records of a tile and frame.
+struct Records<'a, B, P> {
+    b: B,
+    a: &'a FrameArgs<P>,
+    window: Window,
+    /// Where the list begins in shared memory.
+    list: u32,
+    /// Those there is room for.
+    kept: u32,
+    /// The first one's place in the staging.
+    first: u64,
+    tile: Judged,
+}
+
+impl<B: Block, P> Records<'_, B, P> {
+    /// Writes every `threads`-th word of 4 bytes, which hold `PER` values; how many values were cut to fit.
+    #[inline(always)]
+    fn write<const PER: u32>(&self, thread: u32, threads: u32) -> u32 {
+        let (b, a, t, window) = (self.b, self.a, &self.a.tiling, self.window);
+        let values = window.w * window.h;
+        let words = 1 + over(values + PER - 1, PER);
+        let (mut cut, mut i) = (0, thread);
+        while i < self.kept * words {
+            let (n, word) = (over(i, words), modulo(i, words));
+            let at = b.shared_u16(self.list + n * 2) as u32;
+            let (row, col) = (at >> t.column_bits(), at & ((1 << t.column_bits()) - 1));
+            let mut v = (col + self.tile.col0) | (row + self.tile.row0) << 16;
+            if word > 0 {
+                let k = (word - 1) * PER;
+                let (r, c) = (over(k, window.w), modulo(k, window.w));
+                // Row 0 of a plane lies the window's reach above row 0 of the halo, which is `frames` times it.
+                let (row, col) = (row + t.frames * window.up(), col + t.frames * window.left());
+                let from =
+                    self.tile.plane + ((row + r) * t.pitch() + t.margin() + col + c - window.left()) * 4;
+                v = self.encode(b.shared_f32(from), &mut cut);
+                if PER == 2 && k + 1 < values {
+                    let next =
+                        if c + 1 < window.w { from + 4 } else { from + (t.pitch() + 1 - window.w) * 4 };
+                    v |= self.encode(b.shared_f32(next), &mut cut) << 16;
+                }
+            }
+            let to = (self.first + n as u64) * a.job.staged_bytes() as u64 + word as u64 * 4;
+            // SAFETY: a word of a record that there is room for; records are whole words, aligned to 4.
+            unsafe { b.store_u32(a.staging.add(to as usize).cast(), v) };
+            i += threads;
         }
-        // SAFETY: as above.
-        payload::F16 => unsafe { b.store_u16(two, half_bits(d)) },
-        // SAFETY: as above.
-        payload::F32 => unsafe { b.store_u32(four.add(i as usize), d.to_bits()) },
-        // SAFETY: as above.
-        _ => unsafe { b.store_u32(four.add(i as usize), physics::round_half_away(d) as u32) },
+        cut
     }
-    false
+
+    /// The bits of a value in the payload; counts it if it had to be cut.
+    #[inline(always)]
+    fn encode(&self, d: f32, cut: &mut u32) -> u32 {
+        match self.a.job.payload {
+            payload::I16 => {
+                let (v, c) = physics::round_to_i16(d);
+                *cut += c as u32;
+                v as u16 as u32
+            }
+            payload::F16 => half_bits(d) as u32,
+            payload::F32 => d.to_bits(),
+            _ => physics::round_half_away(d) as u32,
+        }
+    }
 }
 
 /// The bits of the half-precision value nearest to `d`, ties to even (what `half::f16::from_f32` gives); `d` is not

@@ -7,8 +7,6 @@ pub const RESIDENT_WIDTH: u32 = 32;
 /// Columns left and right of such a tile in shared memory: the largest reach, and rows of groups of four begin at 16
 /// bytes.
 pub(super) const RESIDENT_MARGIN: u32 = 4;
-/// The least number of threads of a block of a `resident_*` entry that help: they write clusters.
-const LEAST_HELPERS: u32 = 128;
 
 /// The window around a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +56,7 @@ impl Window {
 ///
 /// A *resident* tiling ([`Tiling::resident`]) has no more tiles than the GPU has room for at once, and no halo of its
 /// own: blocks tell each other the values of the pixels along their edges after every frame, so that a launch may take
-/// any number of frames. Behind the threads with strips come `helpers` threads that listen to the neighbours and
-/// write clusters.
+/// any number of frames. Behind the threads with strips come `helpers` threads that listen to the neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Tiling {
@@ -149,8 +146,7 @@ impl Tiling {
             let tiles_y = rows.div_ceil(strips * STRIP);
             let heard = Self::heard(window, strips * STRIP);
             // Every helper listens for up to four pixels.
-            let listeners = heard.div_ceil(4).next_multiple_of(32);
-            let helpers = if listeners > LEAST_HELPERS { listeners } else { LEAST_HELPERS };
+            let helpers = heard.div_ceil(4).next_multiple_of(32);
             if RESIDENT_WIDTH * strips + helpers > threads {
                 return None;
             }
