@@ -37,7 +37,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($t:ty, $int:ty, $past:expr) => {
+    ($t:ty) => {
         impl Real for $t {
             const ZERO: Self = 0.0;
             const NEG_INFINITY: Self = <$t>::NEG_INFINITY;
@@ -57,15 +57,9 @@ macro_rules! real {
             }
             #[inline(always)]
             fn round_half_away(self) -> i32 {
-                let a = if self < 0.0 { -self } else { self };
-                if a >= $past {
-                    return if self < 0.0 { i32::MIN } else { i32::MAX };
-                }
-                // Exact: what is left after the whole part is cut off has no more bits than the value, and a value too
-                // large for a fraction has none left.
-                let whole = a as $int;
-                let n = whole + ((a - whole as $t) >= 0.5) as $int;
-                (if self < 0.0 { -n } else { n }) as i32
+                // With a half itself the sum of 0.5 less a bit and a half would round up to 1; with the next value
+                // below, a half still does, and no value below a half. The test goes through values of all sizes.
+                (self + <$t>::from_bits((0.5 as $t).to_bits() - 1).copysign(self)) as i32
             }
             #[inline(always)]
             fn recip(self) -> Self {
@@ -84,9 +78,8 @@ macro_rules! real {
         }
     };
 }
-// The first value that rounds past the largest `i32`; near it an f32 has no halves.
-real!(f32, i32, 2_147_483_648.0);
-real!(f64, i64, 2_147_483_647.5);
+real!(f32);
+real!(f64);
 
 /// Conversion from the pedestal's precision to the precision of a decision (`as C` in SPEC).
 pub trait Convert<C>: Real {
@@ -110,5 +103,33 @@ impl Convert<f64> for f64 {
     #[inline(always)]
     fn convert(self) -> f64 {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_away_from_zero_at_every_size() {
+        // All bits of the upper half with the ends of the lower one, and what lies around every half.
+        for high in 0..=u16::MAX {
+            for low in [0, 1, 2, 0x7ffe, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff] {
+                let v = f32::from_bits((high as u32) << 16 | low);
+                assert_eq!(v.round_half_away(), v.round() as i32, "{v:e}");
+                assert_eq!((v as f64).round_half_away(), (v as f64).round() as i32, "{v:e}");
+            }
+        }
+        for n in (-70_000..70_000).chain([1 << 22, (1 << 23) - 1, 1 << 23, i32::MAX - 1, i32::MAX, i32::MIN])
+        {
+            let half = n as f64 + 0.5;
+            for v in [half.next_down(), half, half.next_up()] {
+                assert_eq!(v.round_half_away(), v.round() as i32, "{v:e}");
+            }
+            let half = n as f32 + 0.5;
+            for v in [half.next_down(), half, half.next_up()] {
+                assert_eq!(v.round_half_away(), v.round() as i32, "{v:e}");
+            }
+        }
     }
 }

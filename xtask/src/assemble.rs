@@ -155,8 +155,12 @@ fn launch(entry: &str, sms: u32) -> (u32, u32) {
         _ => {
             let side = entry.split('_').find_map(|w| w.split_once('x')?.0.parse().ok()).unwrap_or(3);
             let window = Window { w: side, h: side };
-            let frames = suggested_frames(400, 400, window, sms, 1, max_threads(entry), 16);
-            let t = Tiling::new(400, 400, window, frames, sms, 1, max_threads(entry));
+            let t = if entry.starts_with("resident_") {
+                Tiling::resident(400, 400, window, sms, max_threads(entry))
+            } else {
+                let frames = suggested_frames(400, 400, window, sms, 1, max_threads(entry), 16);
+                Tiling::new(400, 400, window, frames, sms, 1, max_threads(entry))
+            };
             t.map_or((0, 0), |t| (t.shared_bytes, t.threads()))
         }
     }

@@ -163,6 +163,12 @@ impl<P: Sums> SimEngine<P> {
         self.redone
     }
 
+    /// Whether all blocks of a launch run at once.
+    #[cfg(test)]
+    pub fn is_resident(&self) -> bool {
+        self.tiling.is_resident()
+    }
+
     /// Room for the clusters of a tile and frame, and of a chunk, as it is now.
     #[cfg(test)]
     pub fn capacities(&self) -> (u32, u64) {

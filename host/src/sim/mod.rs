@@ -45,7 +45,7 @@ impl Default for SimOptions {
             chunk_frames: 8,
             tile_capacity: 16,
             chunk_capacity: 1024,
-            multiprocessors: 4,
+            multiprocessors: 24,
             lanes_together: true,
         }
     }

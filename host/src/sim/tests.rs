@@ -85,7 +85,7 @@ fn results_do_not_depend_on_how_the_work_is_cut() {
                 SimOptions { frames_per_launch: 1, chunk_frames: 20, ..SimOptions::default() },
             );
             for (frames_per_launch, chunk_frames, multiprocessors, lanes_together) in
-                [(2, 7, 1, true), (3, 20, 9, false), (5, 3, 64, true)]
+                [(0, 7, 1, true), (0, 20, 24, false), (2, 7, 1, true), (3, 20, 9, false), (5, 3, 64, true)]
             {
                 let options = SimOptions {
                     frames_per_launch,
@@ -94,7 +94,13 @@ fn results_do_not_depend_on_how_the_work_is_cut() {
                     lanes_together,
                     ..SimOptions::default()
                 };
-                let (_, got) = run::<f64>(&params, options.clone());
+                let (engine, got) = run::<f64>(&params, options.clone());
+                let resident = frames_per_launch == 0 && multiprocessors > 1 && side % 2 == 1;
+                assert_eq!(
+                    engine.is_resident(),
+                    resident && ties == Ties::All,
+                    "{side}, {ties}, {options:?}"
+                );
                 assert_eq!(got.view().bytes(), expected.view().bytes(), "{side}, {ties}, {options:?}");
                 assert_eq!(got.view().offsets(), expected.view().offsets());
             }

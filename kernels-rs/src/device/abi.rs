@@ -175,9 +175,9 @@ impl Job {
         4 + self.window.w * self.window.h * self.value_bytes()
     }
 
-    /// Bytes from one staged record to the next: [`Job::record_bytes`], rounded up to 4.
+    /// Bytes from one staged record to the next: [`Job::record_bytes`], rounded up to 8.
     pub const fn staged_bytes(&self) -> u32 {
-        self.record_bytes().next_multiple_of(4)
+        self.record_bytes().next_multiple_of(8)
     }
 
     /// `u32` words of a bit set of one frame (mask or lost pixels): that of `PixelMask::words()` read as `u32`,
@@ -225,7 +225,7 @@ pub struct FrameArgs<P> {
     pub lost_slot: *const u32,
     /// Sets of lost pixels, [`Job::mask_words`] each.
     pub lost_bits: *const u32,
-    /// Staged records, `chunk frames x tiles x cap_tile` of [`Job::staged_bytes`], aligned to 4.
+    /// Staged records, `chunk frames x tiles x cap_tile` of [`Job::staged_bytes`], aligned to 8.
     pub staging: *mut u8,
     /// Stored pixels, `chunk frames x` [`Tiling::bitmap_words`].
     pub bitmaps: *mut u32,

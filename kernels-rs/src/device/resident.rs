@@ -4,7 +4,7 @@
 //! Phase `f` judges frame `f` from the corrected values in one plane of shared memory and puts those of frame `f + 1`
 //! into the next. A block makes the values of its own tile; those around it, as far as the window reaches, it
 //! *hears* from its neighbours. Every block *tells* the values along its edges, each in a word of 8 bytes with its
-//! frame's number, and threads without a strip, the *helpers*, read such words until they hold the frame that is
+//! frame's number, and threads without a strip read such words until they hold the frame that is
 //! waited for. A word says by itself that it has come, so there are neither flags nor fences. Two words a pixel, for
 //! even and for odd frames, are enough: a block tells frame `f + 2` when it has heard frame `f + 1` of its neighbours,
 //! and they told that when they had heard frame `f`.
@@ -65,14 +65,8 @@ struct Strip<P: Stored> {
     /// The frame after that, on its way from memory.
     coming: [u16; K],
     coming_live: u32,
-}
-
-/// What a helper listens for: words by the pixel's index, and where the value stands in a plane.
-#[derive(Clone, Copy)]
-struct Ear {
-    pixel: [u32; K],
-    at: [u32; K],
-    wanted: u32,
+    /// Of a thread without a strip: pixels around the tile that it listens for.
+    hears: u32,
 }
 
 impl<P: Stored> Strip<P> {
@@ -99,6 +93,7 @@ impl<P: Stored> Strip<P> {
             quiet_next: [0.0; K],
             coming: [0; K],
             coming_live: 0,
+            hears: 0,
         }
     }
 }
@@ -339,61 +334,87 @@ impl<B: Block, P: Convert<f32> + Stored> Tile<'_, B, P> {
         }
     }
 
-    /// The pixels around the tile that a helper listens for: every `helpers`-th.
+    /// The `i`-th pixel around the tile that is listened for: its index in the frame, where its value stands in a plane,
+    /// and whether there is such a pixel.
     #[inline(always)]
-    fn listen<R: Rule>(&self, ear: &mut Ear, helper: u32) {
+    fn around<R: Rule>(&self, i: u32) -> (u32, u32, bool) {
         let (a, w, tile_h) = (self.a, R::window(&self.a.job), self.a.tiling.tile_h);
         let width = RESIDENT_WIDTH + w.w - 1;
         let (above, beside) = (w.up() * width, tile_h * (w.w - 1));
-        each_pixel!(J {
-            let i = helper + J as u32 * a.tiling.helpers;
-            // Rows and columns count from the tile's, so those above and left of it wrap.
-            let (row, col) = if i < above {
-                (over(i, width).wrapping_sub(w.up()), modulo(i, width).wrapping_sub(w.left()))
-            } else if i < above + beside {
-                let (row, col) = (over(i - above, w.w - 1), modulo(i - above, w.w - 1));
-                (row, if col < w.left() { col.wrapping_sub(w.left()) } else { col + RESIDENT_WIDTH - w.left() })
-            } else {
-                let i = i - above - beside;
-                (over(i, width) + tile_h, modulo(i, width).wrapping_sub(w.left()))
-            };
-            let (y, x) = (self.row.wrapping_add(row), self.col.wrapping_add(col));
-            ear.pixel[J] = y.wrapping_mul(a.job.cols).wrapping_add(x);
-            ear.at[J] = place::<R>(row, col, &a.job);
-            let wanted = i < Tiling::heard(w, tile_h) && y < a.job.rows && x < a.job.cols;
-            ear.wanted |= (wanted as u32) << J;
-        });
+        // Rows and columns count from the tile's, so those above and left of it wrap.
+        let (row, col) = if i < above {
+            (over(i, width).wrapping_sub(w.up()), modulo(i, width).wrapping_sub(w.left()))
+        } else if i < above + beside {
+            let (row, col) = (over(i - above, w.w - 1), modulo(i - above, w.w - 1));
+            (row, if col < w.left() { col.wrapping_sub(w.left()) } else { col + RESIDENT_WIDTH - w.left() })
+        } else {
+            let i = i - above - beside;
+            (over(i, width) + tile_h, modulo(i, width).wrapping_sub(w.left()))
+        };
+        let (y, x) = (self.row.wrapping_add(row), self.col.wrapping_add(col));
+        let there = i < Tiling::heard(w, tile_h) && y < a.job.rows && x < a.job.cols;
+        (y.wrapping_mul(a.job.cols).wrapping_add(x), place::<R>(row, col, &a.job), there)
     }
 
-    /// Waits for the values of frame `f` around the tile and puts them into `plane`.
+    /// Notes for the `listener`-th thread of those that listen which pixels it waits for; a bit for each there is.
     #[inline(always)]
-    fn hear(&self, ear: &mut Ear, plane: u32, f: u32) {
+    fn listen<R: Rule>(&self, listener: u32) -> u32 {
+        let (mut pixels, mut places, mut there) = ([0.0; K], [0.0; K], 0);
+        each_pixel!(J {
+            let (pixel, at, is) = self.around::<R>(listener + J as u32 * self.a.tiling.listeners);
+            (pixels[J], places[J]) = (f32::from_bits(pixel), f32::from_bits(at));
+            there |= (is as u32) << J;
+        });
+        let notes = self.notes::<R>(listener);
+        self.b.set_shared_4(notes, pixels);
+        self.b.set_shared_4(notes + self.a.tiling.listeners * 16, places);
+        there
+    }
+
+    /// Where a listener's notes begin in shared memory: its pixels' indices, and behind those of all their places in a
+    /// plane.
+    #[inline(always)]
+    fn notes<R: Rule>(&self, listener: u32) -> u32 {
+        self.a.tiling.at_notes(R::window(&self.a.job)) + listener * 16
+    }
+
+    /// Waits for the values of frame `f` of the listener's pixels that are there and puts them into `plane`; the pixels
+    /// to listen for from then on.
+    #[inline(always)]
+    fn hear<R: Rule>(&self, listener: u32, there: u32, plane: u32, f: u32) -> u32 {
         let (words, number) = self.words(f);
-        let (mut waiting, mut times) = (ear.wanted, 0);
+        let notes = self.notes::<R>(listener);
+        let pixels = self.b.shared_4(notes);
+        let places = self.b.shared_4(notes + self.a.tiling.listeners * 16);
+        let mut from = [words; K];
+        each_pixel!(J {
+            from[J] = words.wrapping_add(pixels[J].to_bits() as usize);
+        });
+        let mut waiting = there;
+        let mut times = 0;
         while waiting != 0 {
             let mut heard = [0; K];
             each_pixel!(J {
-                // SAFETY: a word for every pixel of the frame, which one that is wanted is inside of.
-                heard[J] = unsafe {
-                    self.b.heard_if::<{ J as u32 }>(waiting, words.wrapping_add(ear.pixel[J] as usize))
-                };
+                // SAFETY: a word for every pixel of the frame, which one that is waited for is inside of.
+                heard[J] = unsafe { self.b.heard_if::<{ J as u32 }>(waiting, from[J]) };
             });
             each_pixel!(J {
                 if waiting >> J & 1 != 0 && (heard[J] >> 32) as u32 == number {
-                    self.b.set_shared_u32(plane + ear.at[J], heard[J] as u32);
+                    self.b.set_shared_u32(plane + places[J].to_bits(), heard[J] as u32);
                     waiting &= !(1 << J);
                 }
             });
             times += 1;
             if times == PATIENCE {
-                (waiting, ear.wanted) = (0, 0);
                 // SAFETY: one counter a chunk.
                 unsafe { self.b.global_add(self.a.saturated, UNHEARD) };
+                return 0;
             }
             if waiting != 0 {
                 self.b.pause(times);
             }
         }
+        there
     }
 
     /// Writes the tile's part of the pedestal.
@@ -441,14 +462,13 @@ pub unsafe fn resident<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Fr
         first,
         frames,
     };
-    // Threads with a strip come first, in whole warps.
+    // Threads with a strip come first, then those that listen: both in whole warps.
     let judges = RESIDENT_WIDTH * t.strips;
     let bytes = t.plane_bytes(w);
     // The planes of the frame before, of the one that is judged, and of the next.
     let (mut before, mut now, mut next) = (2 * bytes, 0, bytes);
-    let mut strips = b.team(Strip::empty());
-    let mut ears = b.team(Ear { pixel: [0; K], at: [0; K], wanted: 0 });
-    strips.each(|thread, _| {
+    let mut team = b.team(Strip::empty());
+    team.each(|thread, _| {
         // Around the frame values stay 0.
         let mut i = thread * 4;
         while i < 3 * bytes {
@@ -458,31 +478,34 @@ pub unsafe fn resident<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Fr
         store::clear(b, a, thread);
     });
     b.barrier();
-    strips.each(|thread, s| {
+    team.each(|thread, s| {
         if thread < judges {
             tile.begin::<R>(s, thread);
             tile.show(s, now, 0);
             tile.fetch(s, 1);
             tile.prepare::<R>(s, 2);
+        } else if frames > 0 {
+            s.hears = tile.listen::<R>(thread - judges);
         }
     });
-    ears.each(|thread, ear| {
-        if thread >= judges {
-            tile.listen::<R>(ear, thread - judges);
-            if frames > 0 {
-                tile.hear(ear, now, 0);
-            }
+    team.each(|thread, s| {
+        if s.hears != 0 {
+            s.hears = tile.hear::<R>(thread - judges, s.hears, now, 0);
         }
     });
     b.barrier();
     let mut f = 0;
-    while f < frames {
+    // Once more than there are frames, to write the last one's clusters.
+    while f <= frames {
         if R::SPLIT {
-            strips.each(|thread, _| tile.rows::<R>(thread, now));
+            team.each(|thread, _| tile.rows::<R>(thread, now));
             b.barrier();
         }
-        strips.each(|thread, s| {
-            if thread < judges {
+        team.each(|thread, s| {
+            if thread >= judges {
+                return;
+            }
+            if f < frames {
                 let mut found = tile.judge::<R>(s, now);
                 tile.show(s, next, f + 1);
                 while found != 0 {
@@ -490,28 +513,23 @@ pub unsafe fn resident<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Fr
                     found &= found - 1;
                 }
                 tile.prepare::<R>(s, f + 3);
-                if f > 0 {
-                    store::write(b, a, w, (thread, judges), tile.judged(f - 1, before));
-                }
+            }
+            store::clear_count(b, a, thread, f + 1);
+            if f > 0 {
+                store::write(b, a, w, 1, (thread, judges), tile.judged(f - 1, before));
             }
         });
-        // Helpers come after: where threads take turns, all of a block must have told before one of it listens.
-        ears.each(|thread, ear| {
-            if thread >= judges {
-                store::clear_count(b, a, thread - judges, f + 1);
-                if f + 1 < frames {
-                    tile.hear(ear, next, f + 1);
-                }
+        // A phase of its own: where threads take turns, all of a block must have told before one of it listens.
+        team.each(|thread, s| {
+            if s.hears != 0 && f + 1 < frames {
+                s.hears = tile.hear::<R>(thread - judges, s.hears, next, f + 1);
             }
         });
         b.barrier();
         (before, now, next) = (now, next, before);
         f += 1;
     }
-    strips.each(|thread, s| {
-        if frames > 0 {
-            store::write(b, a, w, (thread, b.threads()), tile.judged(frames - 1, before));
-        }
+    team.each(|thread, s| {
         if thread < judges {
             tile.end(s);
         }

@@ -54,16 +54,17 @@ pub(super) struct Judged {
 }
 
 /// Writes the clusters of a tile out of shared memory: count, bitmap (emptied for the frame after the next) and
-/// records, shared evenly among `threads` threads.
+/// records, by one of `threads` threads that share them evenly. `words` is [`Tiling::row_words`].
 #[inline(always)]
 pub(super) fn write<B: Block, P>(
     b: B,
     a: &FrameArgs<P>,
     window: Window,
+    words: u32,
     (thread, threads): (u32, u32),
     judged: Judged,
 ) {
-    let Judged { f, frame, tile, tile_x, row0, col0, plane } = judged;
+    let Judged { f, frame, tile, tile_x, row0, .. } = judged;
     let (t, w) = (&a.tiling, a.job.window);
     let found = b.shared_u32(t.at_counts(w) + f % 3 * 4);
     let slot = frame as u64 * t.tiles() as u64 + tile as u64;
@@ -72,8 +73,8 @@ pub(super) fn write<B: Block, P>(
         unsafe { b.store_u32(a.counts.add(slot as usize), found) };
     }
 
-    let words = t.row_words();
-    let mut i = thread;
+    // The last threads first: the first ones have more to do with records.
+    let mut i = threads - 1 - thread;
     while i < t.tile_h {
         let mut at = t.at_bitmaps(w) + ((f & 1) * t.tile_h + i) * words * 4;
         let mut to = frame as u64 * t.bitmap_words(a.job.rows)
@@ -100,15 +101,14 @@ pub(super) fn write<B: Block, P>(
         first: slot * a.cap_tile as u64,
         tile: judged,
     };
-    // The same code twice, so that no word of a record asks for the payload's size.
-    let cut = if a.job.value_bytes() == 2 {
-        records.write::<2>(thread, threads)
+    if a.job.payload == payload::I16 {
+        let cut = records.write_i16(thread, threads);
+        if cut != 0 {
+            // SAFETY: one counter a chunk.
+            unsafe { b.global_add(a.saturated, cut as u64) };
+        }
     } else {
-        records.write::<1>(thread, threads)
-    };
-    if cut != 0 {
-        // SAFETY: one counter a chunk.
-        unsafe { b.global_add(a.saturated, cut as u64) };
+        records.write(thread, threads);
     }
 }
 
@@ -127,52 +127,89 @@ struct Records<'a, B, P> {
 }
 
 impl<B: Block, P> Records<'_, B, P> {
-    /// Writes every `threads`-th word of 4 bytes, which hold `PER` values; how many values were cut to fit.
+    /// Row and column in the tile of the `n`-th record's pixel.
     #[inline(always)]
-    fn write<const PER: u32>(&self, thread: u32, threads: u32) -> u32 {
-        let (b, a, t, window) = (self.b, self.a, &self.a.tiling, self.window);
-        let values = window.w * window.h;
-        let words = 1 + over(values + PER - 1, PER);
+    fn pixel(&self, n: u32) -> (u32, u32) {
+        let bits = self.a.tiling.column_bits();
+        let at = self.b.shared_u16(self.list + n * 2) as u32;
+        (at >> bits, at & ((1 << bits) - 1))
+    }
+
+    /// The first 4 bytes of the record of a pixel of the tile.
+    #[inline(always)]
+    fn head(&self, row: u32, col: u32) -> u32 {
+        (col + self.tile.col0) | (row + self.tile.row0) << 16
+    }
+
+    /// Where value `k` of the record of a pixel of the tile stands in shared memory.
+    #[inline(always)]
+    fn value(&self, row: u32, col: u32, k: u32) -> u32 {
+        let (t, window) = (&self.a.tiling, self.window);
+        let (r, c) = (over(k, window.w), modulo(k, window.w));
+        // Row 0 of a plane lies the window's reach above row 0 of the halo, which is `frames` times it.
+        let (row, col) = (row + t.frames * window.up(), col + t.frames * window.left());
+        self.tile.plane + ((row + r) * t.pitch() + t.margin() + col + c - window.left()) * 4
+    }
+
+    /// Writes every `threads`-th word of 4 bytes of records of `i16`; how many values were cut to fit.
+    #[inline(always)]
+    fn write_i16(&self, thread: u32, threads: u32) -> u32 {
+        let (b, t, job, w) = (self.b, &self.a.tiling, &self.a.job, self.window);
+        let values = w.w * w.h;
+        let words = 1 + over(values + 1, 2);
+        // SAFETY: the first record that there is room for.
+        let records = unsafe { self.a.staging.add((self.first * job.staged_bytes() as u64) as usize) };
+        // From a value to the next, where that begins a row.
+        let wrap = (t.pitch() + 1 - w.w) * 4;
         let (mut cut, mut i) = (0, thread);
         while i < self.kept * words {
             let (n, word) = (over(i, words), modulo(i, words));
-            let at = b.shared_u16(self.list + n * 2) as u32;
-            let (row, col) = (at >> t.column_bits(), at & ((1 << t.column_bits()) - 1));
-            let mut v = (col + self.tile.col0) | (row + self.tile.row0) << 16;
-            if word > 0 {
-                let k = (word - 1) * PER;
-                let (r, c) = (over(k, window.w), modulo(k, window.w));
-                // Row 0 of a plane lies the window's reach above row 0 of the halo, which is `frames` times it.
-                let (row, col) = (row + t.frames * window.up(), col + t.frames * window.left());
-                let from =
-                    self.tile.plane + ((row + r) * t.pitch() + t.margin() + col + c - window.left()) * 4;
-                v = self.encode(b.shared_f32(from), &mut cut);
-                if PER == 2 && k + 1 < values {
-                    let next =
-                        if c + 1 < window.w { from + 4 } else { from + (t.pitch() + 1 - window.w) * 4 };
-                    v |= self.encode(b.shared_f32(next), &mut cut) << 16;
-                }
-            }
-            let to = (self.first + n as u64) * a.job.staged_bytes() as u64 + word as u64 * 4;
+            let (row, col) = self.pixel(n);
+            // Without branches, which cost more than two values that are thrown away.
+            let k = if word > 0 { 2 * (word - 1) } else { 0 };
+            let from = self.value(row, col, k);
+            let next = from + if modulo(k, w.w) + 1 < w.w { 4 } else { wrap };
+            let two = k + 1 < values;
+            let (low, low_cut) = physics::round_to_i16(b.shared_f32(from));
+            let (high, high_cut) = physics::round_to_i16(b.shared_f32(if two { next } else { from }));
+            let pair = low as u16 as u32 | if two { (high as u32) << 16 } else { 0 };
+            cut += (word > 0) as u32 * (low_cut as u32 + (high_cut & two) as u32);
+            let v = if word > 0 { pair } else { self.head(row, col) };
             // SAFETY: a word of a record that there is room for; records are whole words, aligned to 4.
-            unsafe { b.store_u32(a.staging.add(to as usize).cast(), v) };
+            unsafe { b.store_u32(records.add((n * job.staged_bytes() + word * 4) as usize).cast(), v) };
             i += threads;
         }
         cut
     }
 
-    /// The bits of a value in the payload; counts it if it had to be cut.
+    /// Writes every `threads`-th part of records of other payloads, a part being the head or a value.
     #[inline(always)]
-    fn encode(&self, d: f32, cut: &mut u32) -> u32 {
-        match self.a.job.payload {
-            payload::I16 => {
-                let (v, c) = physics::round_to_i16(d);
-                *cut += c as u32;
-                v as u16 as u32
+    fn write(&self, thread: u32, threads: u32) {
+        let (b, job) = (self.b, &self.a.job);
+        let parts = self.window.w * self.window.h + 1;
+        let mut i = thread;
+        while i < self.kept * parts {
+            let (n, part) = (over(i, parts), modulo(i, parts));
+            let (row, col) = self.pixel(n);
+            let byte = if part == 0 { 0 } else { 4 + (part - 1) * job.value_bytes() };
+            let at = (self.first + n as u64) * job.staged_bytes() as u64 + byte as u64;
+            // SAFETY: inside a record that there is room for.
+            let to = unsafe { self.a.staging.add(at as usize) };
+            let d = if part == 0 { 0.0 } else { b.shared_f32(self.value(row, col, part - 1)) };
+            let word = match job.payload {
+                _ if part == 0 => self.head(row, col),
+                payload::F16 => half_bits(d) as u32,
+                payload::F32 => d.to_bits(),
+                _ => physics::round_half_away(d) as u32,
+            };
+            // SAFETY: the head is 4 bytes, as are values but those of `f16`; all are aligned to their size.
+            unsafe {
+                match job.payload {
+                    payload::F16 if part > 0 => b.store_u16(to.cast(), word as u16),
+                    _ => b.store_u32(to.cast(), word),
+                }
             }
-            payload::F16 => half_bits(d) as u32,
-            payload::F32 => d.to_bits(),
-            _ => physics::round_half_away(d) as u32,
+            i += threads;
         }
     }
 }

@@ -56,7 +56,7 @@ impl Window {
 ///
 /// A *resident* tiling ([`Tiling::resident`]) has no more tiles than the GPU has room for at once, and no halo of its
 /// own: blocks tell each other the values of the pixels along their edges after every frame, so that a launch may take
-/// any number of frames. Behind the threads with strips come `helpers` threads that listen to the neighbours.
+/// any number of frames. Behind the threads with strips come `listeners` threads that read what neighbours tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Tiling {
@@ -74,8 +74,8 @@ pub struct Tiling {
     pub load_w: u32,
     /// Strips of tile and halo.
     pub strips: u32,
-    /// Threads without a strip.
-    pub helpers: u32,
+    /// Threads that listen to neighbours.
+    pub listeners: u32,
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
     /// `2^32 / load_w`, rounded up: a thread finds its strip with it ([`quotient`]).
@@ -115,7 +115,7 @@ impl Tiling {
             tiles_y: rows.div_ceil(tile_h),
             load_w,
             strips,
-            helpers: 0,
+            listeners: 0,
             shared_bytes: 0,
             load_w_magic: magic(load_w),
             groups_magic: 0,
@@ -145,9 +145,9 @@ impl Tiling {
         loop {
             let tiles_y = rows.div_ceil(strips * STRIP);
             let heard = Self::heard(window, strips * STRIP);
-            // Every helper listens for up to four pixels.
-            let helpers = heard.div_ceil(4).next_multiple_of(32);
-            if RESIDENT_WIDTH * strips + helpers > threads {
+            // Every listener has up to four pixels.
+            let listeners = heard.div_ceil(4).next_multiple_of(32);
+            if RESIDENT_WIDTH * strips + listeners > threads {
                 return None;
             }
             if tiles_x as u64 * tiles_y as u64 > most_tiles as u64 {
@@ -162,12 +162,12 @@ impl Tiling {
                 tiles_y,
                 load_w: RESIDENT_WIDTH,
                 strips,
-                helpers,
+                listeners,
                 shared_bytes: 0,
                 load_w_magic: magic(RESIDENT_WIDTH),
                 groups_magic: 0,
             };
-            t.shared_bytes = t.at_counts(window) + 3 * 4;
+            t.shared_bytes = t.at_notes(window) + 2 * 16 * listeners;
             return if t.shared_bytes > Self::MAX_SHARED { None } else { Some(t) };
         }
     }
@@ -271,7 +271,7 @@ impl Tiling {
     /// Threads of a block.
     #[inline(always)]
     pub const fn threads(&self) -> u32 {
-        self.load_w * self.strips + self.helpers
+        self.load_w * self.strips + self.listeners
     }
 
     /// Planes of values that a block keeps in shared memory: corrected values of three frames; row sums and maxima of
@@ -364,6 +364,12 @@ impl Tiling {
     #[inline(always)]
     pub const fn at_bitmaps(&self, window: Window) -> u32 {
         self.at_lists(window) + 2 * 2 * self.list_len()
+    }
+
+    /// Where the notes of listeners of a resident tiling start in shared memory.
+    #[inline(always)]
+    pub(super) const fn at_notes(&self, window: Window) -> u32 {
+        (self.at_counts(window) + 3 * 4).next_multiple_of(16)
     }
 
     /// Where the three counts of stored pixels start in shared memory.
