@@ -70,8 +70,9 @@ pub struct Plan {
     pub energy: Duration,
 }
 
-/// The columns of `steps.csv`.
-pub const COLUMNS: [&str; 23] = [
+/// The columns of `steps.csv`. `spread_percent` is how far a repetition lies above the best warm one; the largest of the
+/// warm ones is the step's spread.
+pub const COLUMNS: [&str; 24] = [
     "step",
     "size",
     "precision",
@@ -83,6 +84,7 @@ pub const COLUMNS: [&str; 23] = [
     "phase",
     "wall_s",
     "us_per_frame",
+    "spread_percent",
     "frames_per_s",
     "minor_faults",
     "major_faults",
@@ -171,6 +173,8 @@ pub fn ready<'a>(plan: &Plan, scene: &'a Scene, gate: Option<&Gpu>) -> Result<Re
 /// # Errors
 /// As [`ready`]; [`Error::Other`] when repetitions disagree.
 pub fn run(plan: &Plan, path: &Path) -> Result<()> {
+    // The frames first: while the CPU makes them, the GPU's counter forgets the step before.
+    let scene = Scene::new(&ladder_detector(), plan.frames)?;
     let gpu = match plan.step.on_gpu() {
         true => {
             let gpu = Gpu::open()?;
@@ -179,7 +183,6 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
         }
         false => None,
     };
-    let scene = Scene::new(&ladder_detector(), plan.frames)?;
     let mut ready = ready(plan, &scene, gpu.as_ref())?;
     let mut table = Table::new(path, &COLUMNS);
     let mut counts = Vec::new();
@@ -247,6 +250,7 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
         ));
     }
     let threads = if plan.step.on_gpu() { 1 } else { plan.threads };
+    let best = rows.iter().filter(|r| r.1 == "warm").map(|r| r.2).fold(f64::INFINITY, f64::min);
     for (repetition, phase, wall, faults, joules, clock, traffic) in rows {
         let frames = if phase == "energy" { energy_frames.unwrap_or(plan.frames) } else { plan.frames };
         let per = |v: f64| v / frames as f64;
@@ -264,6 +268,7 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
             phase.to_string(),
             format!("{wall:.6}"),
             format!("{:.4}", per(wall) * 1e6),
+            if phase == "energy" { String::new() } else { format!("{:.2}", 100.0 * (wall - best) / best) },
             format!("{:.1}", frames as f64 / wall),
             or_empty(faults.map(|f| f.minor.to_string())),
             or_empty(faults.map(|f| f.major.to_string())),

@@ -1,6 +1,7 @@
 //! The ladder: one step an optimization, each in a process of its own, all over the same frames and all with the same
 //! result.
 
+pub mod budget;
 pub mod chunks;
 pub mod device;
 pub mod finders;
@@ -9,3 +10,4 @@ pub mod kernels;
 pub mod measure;
 pub mod spawn;
 pub mod steps;
+pub mod summary;
