@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use scheidegg::{ClusterSize, Clusters, Error, Params, Precision, Result};
 
 use super::chunks::ChunkDriver;
-use super::device::{Device, DeviceMemory, Stream};
+use super::device::Device;
 use super::finders::FinderDriver;
 use super::frames::FrameDriver;
+use super::memory::DeviceMemory;
 use super::steps::{How, Step};
+use super::stream::Stream;
 use crate::backends;
 use crate::harness::faults::Faults;
 use crate::harness::gpu::Gpu;

@@ -8,6 +8,8 @@ pub mod finders;
 pub mod frames;
 pub mod kernels;
 pub mod measure;
+pub mod memory;
 pub mod spawn;
 pub mod steps;
+pub mod stream;
 pub mod summary;

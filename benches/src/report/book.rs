@@ -49,6 +49,14 @@ impl Text {
         self.number(short(value), &cells)
     }
 
+    /// Its words alone.
+    pub fn plain(&self) -> String {
+        let words = self.0.iter().map(|p| match p {
+            Piece::Text(words) | Piece::Number { words, .. } => words.as_str(),
+        });
+        words.collect()
+    }
+
     fn number(mut self, words: String, cells: &[Cell]) -> Text {
         self.0.push(Piece::Number { words, cells: cells.to_vec() });
         self
@@ -124,6 +132,16 @@ impl Book {
     /// A table of the run that numbers may come from; it is printed at the end.
     pub fn source(&mut self, table: &Table) {
         self.tables.push(table.clone());
+    }
+
+    /// All words of its paragraphs, captions and tables.
+    pub fn plain(&self) -> String {
+        let blocks = self.sections.iter().flat_map(|s| &s.blocks);
+        let words = blocks.map(|b| match b {
+            Block::Para(text) | Block::Figure { caption: text, .. } => text.plain(),
+            Block::Grid { rows, .. } => rows.iter().flatten().map(Text::plain).collect::<Vec<_>>().join(" "),
+        });
+        words.collect::<Vec<_>>().join("\n")
     }
 
     /// Writes `report.html`, `figures/NAME.svg` and `citations.csv` into the run, and the Markdown to `markdown`.

@@ -7,6 +7,8 @@ pub mod axis;
 pub mod book;
 pub mod charts;
 mod gpu;
+mod kernels;
+mod published;
 mod questions;
 mod rungs;
 mod studies;
