@@ -134,6 +134,11 @@ impl Book {
         self.tables.push(table.clone());
     }
 
+    /// The titles of its sections.
+    pub fn titles(&self) -> Vec<&str> {
+        self.sections.iter().map(|s| s.title.as_str()).collect()
+    }
+
     /// All words of its paragraphs, captions and tables.
     pub fn plain(&self) -> String {
         let blocks = self.sections.iter().flat_map(|s| &s.blocks);

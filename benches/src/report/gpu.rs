@@ -6,6 +6,7 @@ use super::charts::{self, Axes, Group, Lane, Series};
 use super::rungs::{BEST, SIZES, story, wire_floor};
 use super::tell::Run;
 use crate::harness::table::{Cell, Row};
+use crate::ladder::steps::{How, Step};
 
 /// Busy time per engine and what binds.
 pub(super) fn engines(book: &mut Book, run: &Run) {
@@ -19,36 +20,27 @@ pub(super) fn engines(book: &mut Book, run: &Run) {
          where all are shorter, the GPU waits for launches, for barriers or for the host.",
     ));
     for size in SIZES {
-        let mut groups = Vec::new();
-        for (step, precision) in story() {
-            let busy =
-                |e: &str| run.engine(step.name, size, precision, e).and_then(|r| r.cell("busy_us_per_frame"));
-            let values: Vec<Option<(f64, String)>> =
-                ["h2d", "kernel", "d2h"].iter().map(|e| busy(e).map(|c| (c.value, c.to_string()))).collect();
-            if values.iter().any(Option::is_some) {
-                let tick = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
-                groups.push(Group {
-                    label: step.title.into(),
-                    values,
-                    tick: tick.map(|c| (c.value, c.to_string())),
-                });
+        // Two screens: bars of fourteen steps could not be told apart from the back of a room.
+        for (kind, title) in [("frames", "a frame at a time"), ("chunks", "a chunk at a time")] {
+            let a_frame = |s: &Step| matches!(s.how, How::Frames(_));
+            let steps = story().filter(|(s, _)| s.on_gpu() && a_frame(s) == (kind == "frames"));
+            let groups: Vec<Group> = steps.filter_map(|(s, p)| group(run, s, size, p)).collect();
+            if groups.is_empty() {
+                continue;
             }
+            book.figure(
+                &format!("engines_{kind}_{size}x{size}"),
+                charts::groups(
+                    &format!("{size}x{size}, {title}: who is busy, and what binds"),
+                    "busy time of each engine against the time that passes",
+                    "us a frame",
+                    &["copy in", "kernels", "copy out"],
+                    "time that passes",
+                    &groups,
+                ),
+                Text::new().t("probe.csv, busy_us_per_frame; ladder.csv, best_us_per_frame."),
+            );
         }
-        if groups.is_empty() {
-            continue;
-        }
-        book.figure(
-            &format!("engines_{size}x{size}"),
-            charts::groups(
-                &format!("{size}x{size}: who is busy, and what binds"),
-                "busy time of each engine against the time that passes",
-                "us a frame",
-                &["copy in", "kernels", "copy out"],
-                "time that passes",
-                &groups,
-            ),
-            Text::new().t("probe.csv, busy_us_per_frame; ladder.csv, best_us_per_frame."),
-        );
     }
     roofline(book, run);
     let Some(kernels) = run.table("probe_kernels.csv") else { return };
@@ -68,6 +60,16 @@ pub(super) fn engines(book: &mut Book, run: &Run) {
         })
         .collect();
     book.grid(&["step", "window", "kernel", "launches", "median us", "us a frame", "registers"], rows);
+}
+
+/// The engines of a step beside the time that passes.
+fn group(run: &Run, step: &Step, size: &str, precision: &str) -> Option<Group> {
+    let busy = |e: &str| run.engine(step.name, size, precision, e).and_then(|r| r.cell("busy_us_per_frame"));
+    let values: Vec<Option<(f64, String)>> =
+        ["h2d", "kernel", "d2h"].iter().map(|e| busy(e).map(|c| (c.value, c.to_string()))).collect();
+    values.iter().any(Option::is_some).then_some(())?;
+    let tick = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
+    Some(Group { label: step.title.into(), values, tick: tick.map(|c| (c.value, c.to_string())) })
 }
 
 /// Frames a second over the bytes a frame moves on the busier direction of the link, under the roofs of link and kernel.
@@ -90,7 +92,7 @@ fn roofline(book: &mut Book, run: &Run) {
     let (mut low, mut high) = (f64::INFINITY, 0.0f64);
     let mut roofs: Vec<(&str, Cell)> = Vec::new();
     for (i, size) in SIZES.iter().enumerate() {
-        let mut points = Vec::new();
+        let (mut points, mut labels) = (Vec::new(), Vec::new());
         for (step, precision) in story().filter(|(s, _)| s.on_gpu()) {
             let Some(row) = run.step(step.name, size, precision) else { continue };
             let (Some(h2d), Some(d2h), Some(rate)) = (
@@ -103,10 +105,12 @@ fn roofline(book: &mut Book, run: &Run) {
             let bytes = h2d.max(d2h) / 1e3;
             (low, high) = (low.min(bytes), high.max(bytes));
             points.push((bytes, rate.value, format!("{}: {rate}", step.title)));
+            labels.push(step.name.to_string());
         }
         series.push(Series {
             line: false,
             dots: true,
+            labels,
             ..Series::line(&format!("{size}x{size}"), [0, 4][i], points)
         });
         let fastest = story()
@@ -184,7 +188,13 @@ pub(super) fn timelines(book: &mut Book, run: &Run) {
                         intervals: Vec::new(),
                     })
                     .collect();
-            for r in wanted {
+            // A frame at a time: eight frames are seen, more are a smear.
+            let probe = run.engine(step.name, size, precision, "h2d");
+            let clip = probe
+                .filter(|r| r.number("count_per_frame").is_some_and(|n| n > 0.9))
+                .and_then(|r| Some(8.0 * r.number("span_us_per_frame")?))
+                .unwrap_or(f64::INFINITY);
+            for r in wanted.filter(|r| r.number("end_us").is_some_and(|e| e <= clip)) {
                 let at = ["h2d", "kernel", "d2h"].iter().position(|e| *e == r.text("engine"));
                 if let (Some(at), Some(start), Some(end)) = (at, r.cell("start_us"), r.cell("end_us")) {
                     lanes[at].intervals.push((
@@ -195,8 +205,10 @@ pub(super) fn timelines(book: &mut Book, run: &Run) {
                 }
             }
             let frames = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
-            let subtitle =
-                frames.map_or(String::new(), |c| format!("{} us a frame without the probe", short(c.value)));
+            let seen = if clip.is_finite() { "about eight frames" } else { "some chunks" };
+            let subtitle = frames.map_or(seen.to_string(), |c| {
+                format!("{seen}, under the probe; without it a frame takes {} us", short(c.value))
+            });
             book.figure(
                 &format!("timeline_{}_{size}x{size}", step.name),
                 charts::timeline(&format!("{}, {size}x{size}", step.title), &subtitle, &lanes),

@@ -231,8 +231,9 @@ pub(super) fn faults(book: &mut Book, run: &Run) {
             .iter()
             .map(|(s, faults, time)| Bar {
                 label: s.title.into(),
-                value: faults.value.max(1e-3),
-                words: format!("{}  ({} us)", short(faults.value), short(time.value)),
+                // Below a fault in a hundred frames it is none.
+                value: if faults.value < 0.01 { 0.0 } else { faults.value },
+                words: format!("{} ({} us)", short(faults.value), short(time.value)),
                 about: faults.to_string(),
                 colour: if s.allocates() { 4 } else { 2 },
             })
@@ -242,7 +243,7 @@ pub(super) fn faults(book: &mut Book, run: &Run) {
             charts::bars(
                 &format!("{size}x{size}: page faults a frame, once warm"),
                 "orange steps allocate their results, green ones lend them; in brackets us a frame",
-                "minor page faults a frame (0 stands at the foot)",
+                "minor page faults a frame",
                 &bars,
                 &[],
             ),
@@ -330,7 +331,7 @@ pub(super) fn threads(book: &mut Book, run: &Run) {
             ..Series::line(&format!("{size}x{size} {precision}"), [0, 5, 4, 1][i], points)
         });
     }
-    let axes = Axes { x: "threads", y: "us a frame", log_x: false, log_y: true };
+    let axes = Axes { x: "threads", y: "us a frame", log_x: true, log_y: true };
     book.figure(
         "threads",
         charts::lines("The CPU finder by threads", "best of the warm repetitions, four lanes", axes, &series),
