@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use scheidegg::{Error, Result};
 
 use crate::harness::child::{child, parts};
-use crate::harness::machine::{Environment, write_manifest};
+use crate::harness::machine::Environment;
 use crate::harness::skips::Skips;
 use crate::harness::times::Times;
 use crate::ladder::spawn;
@@ -225,7 +225,6 @@ pub fn run(plan: &Plan, run: &Path) -> Result<()> {
     }
     say("report");
     report::report(run, None, None)?;
-    write_manifest(run)?;
     say("done");
     climbed
 }

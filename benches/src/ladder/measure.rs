@@ -175,16 +175,12 @@ pub fn ready<'a>(plan: &Plan, scene: &'a Scene, gate: Option<&Gpu>) -> Result<Re
 /// # Errors
 /// As [`ready`]; [`Error::Other`] when repetitions disagree.
 pub fn run(plan: &Plan, path: &Path) -> Result<()> {
-    // The frames first: while the CPU makes them, the GPU's counter forgets the step before.
+    let gpu = if plan.step.on_gpu() { Some(Gpu::open()?) } else { None };
+    // While the CPU makes the frames, the GPU's counter forgets the step before.
     let scene = Scene::new(&ladder_detector(), plan.frames)?;
-    let gpu = match plan.step.on_gpu() {
-        true => {
-            let gpu = Gpu::open()?;
-            gpu.require_idle(Duration::from_secs(5))?;
-            Some(gpu)
-        }
-        false => None,
-    };
+    if let Some(gpu) = &gpu {
+        gpu.require_idle(Duration::from_secs(5))?;
+    }
     let mut ready = ready(plan, &scene, gpu.as_ref())?;
     let mut table = Table::new(path, &COLUMNS);
     let mut counts = Vec::new();
@@ -286,4 +282,53 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
         ]);
     }
     table.write()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::table::Row;
+
+    #[test]
+    fn a_step_writes_a_row_a_repetition_and_the_first_one_is_cold() {
+        let path = std::env::temp_dir().join(format!("scheidegg-step-{}.csv", std::process::id()));
+        let plan = Plan {
+            step: Step::named("baseline").unwrap(),
+            size: 3,
+            precision: Precision::F64F32,
+            frames: 6,
+            repetitions: 4,
+            threads: 2,
+            backend: "cpu".into(),
+            energy: Duration::from_secs(1),
+        };
+        run(&plan, &path).unwrap();
+        let table = Table::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let phases: Vec<&str> = table.rows().map(|r| r.text("phase")).collect();
+        assert_eq!(phases, ["cold", "warm", "warm", "warm"], "no energy without a GPU");
+        let first = table.rows().next().unwrap();
+        // About 2150 clusters a frame in this scene.
+        assert!(first.number("clusters").is_some_and(|n| (10_000.0..16_000.0).contains(&n)));
+        let warm: Vec<Row<'_>> = table.rows().filter(|r| r.text("phase") == "warm").collect();
+        let best = warm.iter().filter_map(|r| r.number("wall_s")).fold(f64::INFINITY, f64::min);
+        for r in table.rows() {
+            assert_eq!(
+                (r.text("clusters"), r.text("checksum")),
+                (first.text("clusters"), first.text("checksum"))
+            );
+            let (wall, us) = (r.number("wall_s").unwrap(), r.number("us_per_frame").unwrap());
+            assert!((wall / 6.0 * 1e6 - us).abs() < 0.5, "{wall} s, {us} us a frame");
+            let spread = r.number("spread_percent").unwrap();
+            assert!((100.0 * (wall / best - 1.0) - spread).abs() < 0.2, "{spread} % at {wall} of {best} s");
+            let (faults, each) =
+                (r.number("minor_faults").unwrap(), r.number("minor_faults_per_frame").unwrap());
+            assert!((faults / 6.0 - each).abs() < 0.001);
+            assert_eq!((r.text("threads"), r.text("energy_mj_per_frame"), r.text("sm_mhz")), ("2", "", ""));
+        }
+        assert!(
+            warm.iter().any(|r| r.text("spread_percent") == "0.00"),
+            "the best warm one lies above itself by 0"
+        );
+    }
 }

@@ -97,7 +97,7 @@ pub(super) fn gathering(book: &mut Book, run: &Run) {
                 "us a frame",
                 "kernels a frame",
                 "judging us",
-                "bringing into order us",
+                "into order us, added up",
                 "of the time that passes, %",
             ],
             rows,
@@ -157,11 +157,11 @@ fn verdict(run: &Run, size: &str) -> Text {
                 .n(&busy)
                 .t(" us of ")
                 .n(&time)
-                .t("), and ");
+                .t("); added up, ");
             text = sum(text, &times)
-                .t(" us of theirs are spent on the order, ")
+                .t(" us of kernels go into the order and ")
                 .n(&kernels.judge)
-                .t(" us on judging. With judging alone the copies would bind (copy in busy ");
+                .t(" us into judging. With judging alone the copies would bind (copy in busy ");
             text = text.n(&copy).t(" us).");
         } else {
             text = text.t(" In opt6 they take ");
@@ -212,7 +212,7 @@ mod tests {
         assert!(text.contains("10 % of opt4. One kernel instead of all would change little"), "{text}");
         assert!(text.contains("saves by sending them as one: 150 us"), "{text}");
         assert!(
-            text.contains("In opt6 it decides: the kernels bind (busy 25 us of 26), and 20 us"),
+            text.contains("In opt6 it decides: the kernels bind (busy 25 us of 26); added up, 20 us"),
             "{text}"
         );
         assert!(text.contains("scan, takes 13 us with 256 threads"), "{text}");

@@ -15,4 +15,4 @@ mod studies;
 pub mod svg;
 pub mod tell;
 
-pub use tell::report;
+pub use tell::{documents, report};

@@ -154,8 +154,10 @@ impl<'a> Pair<'a> {
         if kernels.gather.is_empty() {
             return text;
         }
-        text = text
-            .t(format!("Of our kernels' time {} that bring clusters into order have ", kernels.gather.len()));
+        text = text.t(format!(
+            "Of our kernels' time {} that bring clusters into order have, added up, ",
+            kernels.gather.len()
+        ));
         text = sum(text, &kernels.times())
             .t(" us; the published finder appends through an atomic cursor and has none of them");
         let rest = kernel.value - kernels.gather_us();
@@ -241,7 +243,7 @@ mod tests {
         assert!(text.contains("8.5 us more"), "{text}");
         assert!(text.contains("takes 12.8 us. The published time is close to that"), "{text}");
         assert!(text.contains("Our kernels bind, not the wire"), "{text}");
-        assert!(text.contains("2 that bring clusters into order have 20 us"), "{text}");
+        assert!(text.contains("2 that bring clusters into order have, added up, 20 us"), "{text}");
         assert!(text.contains("That is the difference."), "{text}");
         // Faster than published: no difference is explained away.
         let text = told("10", "120000");

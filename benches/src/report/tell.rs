@@ -7,6 +7,7 @@ use scheidegg::{Error, Result};
 
 use super::book::{Book, Text};
 use super::{gpu, kernels, published, questions, rungs, studies};
+use crate::harness::machine::write_manifest;
 use crate::harness::table::{Row, Table};
 
 /// The tables of a run.
@@ -80,12 +81,30 @@ impl Run {
     }
 }
 
-/// Writes the report of a run; when asked its text as Markdown, and the answers to the questions.
+/// Writes the report of a run and its manifest anew; when asked its text as Markdown, and the answers to the questions.
 ///
 /// # Errors
 /// As [`Run::read`], and those of writing.
 pub fn report(dir: &Path, markdown: Option<&Path>, answers: Option<&Path>) -> Result<()> {
     let run = Run::read(dir)?;
+    told(&run).write(dir, markdown)?;
+    if let Some(path) = answers {
+        questions::questions(&run).write_markdown(dir, path)?;
+    }
+    write_manifest(dir)
+}
+
+/// The report and the answers of a run as Markdown that is to lie at these places.
+///
+/// # Errors
+/// As [`Run::read`].
+pub fn documents(dir: &Path, markdown: &Path, answers: &Path) -> Result<[String; 2]> {
+    let run = Run::read(dir)?;
+    Ok([told(&run).markdown(dir, markdown), questions::questions(&run).markdown(dir, answers)])
+}
+
+/// The whole report.
+fn told(run: &Run) -> Book {
     let gpu_name = run.env("/gpu/name");
     let machine = if gpu_name.is_empty() { run.env("/cpu") } else { gpu_name.clone() };
     let subtitle = format!(
@@ -108,27 +127,23 @@ pub fn report(dir: &Path, markdown: Option<&Path>, answers: Option<&Path>) -> Re
         run.env("/date"),
     );
     let mut book = Book::new(&format!("Why the photon finder is fast: measured on {machine}"), &subtitle);
-    rungs::arc(&mut book, &run);
-    gpu::engines(&mut book, &run);
-    kernels::gathering(&mut book, &run);
-    rungs::faults(&mut book, &run);
-    gpu::timelines(&mut book, &run);
-    gpu::wire(&mut book, &run);
-    rungs::energy(&mut book, &run);
-    gpu::instructions(&mut book, &run);
-    published::published(&mut book, &run);
-    rungs::threads(&mut book, &run);
-    studies::precision(&mut book, &run);
-    studies::timing(&mut book, &run);
-    method(&mut book, &run);
+    rungs::arc(&mut book, run);
+    gpu::engines(&mut book, run);
+    kernels::gathering(&mut book, run);
+    rungs::faults(&mut book, run);
+    gpu::timelines(&mut book, run);
+    gpu::wire(&mut book, run);
+    rungs::energy(&mut book, run);
+    gpu::instructions(&mut book, run);
+    published::published(&mut book, run);
+    rungs::threads(&mut book, run);
+    studies::precision(&mut book, run);
+    studies::timing(&mut book, run);
+    method(&mut book, run);
     for table in &run.tables {
         book.source(table);
     }
-    book.write(dir, markdown)?;
-    match answers {
-        Some(path) => questions::questions(&run).write_markdown(dir, path),
-        None => Ok(()),
-    }
+    book
 }
 
 /// The calls that a run was made in, when there were several, and how long everything took.
