@@ -2,6 +2,7 @@
 //! page faults and joules beside it, and the refusal to measure on a GPU that is busy or asleep.
 
 pub mod child;
+pub mod energy;
 pub mod faults;
 pub mod gpu;
 pub mod machine;

@@ -49,8 +49,9 @@ pub fn expected(step: &Step, size: usize, threads: usize, frames: usize, energy_
     let repetition_s = expected_us(step, size, threads) * frames as f64 * 1e-6;
     // Frames and pedestal are simulated, a GPU is opened and waited for, memory is page-locked.
     let begin = if step.on_gpu() { 1.7 } else { 0.8 };
-    // The pass that is checked, and the pass that the energy's time ends in.
-    let energy = if step.on_gpu() && energy_s > 0.0 { energy_s + repetition_s / 2.0 } else { 0.0 };
+    // The pass that is checked; the energy from one step of its counter to another, and the passes that it begins and
+    // ends in.
+    let energy = if step.on_gpu() && energy_s > 0.0 { energy_s + 0.1 + repetition_s } else { 0.0 };
     Cost { fixed_s: begin + repetition_s + energy, repetition_s }
 }
 

@@ -14,6 +14,7 @@ use super::memory::DeviceMemory;
 use super::steps::{How, Step};
 use super::stream::Stream;
 use crate::backends;
+use crate::harness::energy::between_steps;
 use crate::harness::faults::Faults;
 use crate::harness::gpu::Gpu;
 use crate::harness::table::Table;
@@ -227,22 +228,24 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
         && gpu.joules().is_some()
         && !plan.energy.is_zero()
     {
-        // Long enough for a counter that moves every 100 ms; resets are part of it, which the wall time here shows.
-        let (before, start, mut passes) = (gpu.joules().unwrap_or(0.0), Instant::now(), 0usize);
-        while start.elapsed() < plan.energy {
-            ready.driver.reset()?;
-            ready.driver.run(&mut |_| Ok(()))?;
-            passes += 1;
-        }
-        let wall = start.elapsed().as_secs_f64();
-        let joules = gpu.joules().unwrap_or(0.0) - before;
-        energy_frames = Some(passes * plan.frames);
+        // Resets are part of it, which the wall time here shows.
+        let (start, joules) = (Instant::now(), || gpu.joules().unwrap_or(0.0));
+        let energy = between_steps(
+            plan.energy,
+            || start.elapsed().as_secs_f64(),
+            joules,
+            || {
+                ready.driver.reset()?;
+                ready.driver.run(&mut |_| Ok(()))
+            },
+        )?;
+        energy_frames = Some(energy.passes * plan.frames);
         rows.push((
             plan.repetitions,
             "energy",
-            wall,
+            energy.wall_s,
             None,
-            Some(joules),
+            Some(energy.joules),
             Some(gpu.sm_mhz()),
             ready.driver.traffic(),
         ));

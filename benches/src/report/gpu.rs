@@ -278,6 +278,23 @@ pub(super) fn instructions(book: &mut Book, run: &Run) {
          only a stored cluster reaches. The cap is what a multiprocessor could do if nothing but issuing bound it: the \
          busiest pipe's cycles for all pixels of a frame, halo included, over all multiprocessors.",
     ));
+    let measured: Vec<(&str, Cell, Cell)> = table
+        .rows()
+        .filter_map(|r| {
+            Some((r.text("entry"), r.cell("cap_us_per_frame")?, r.cell("measured_us_per_frame")?))
+        })
+        .collect();
+    if !measured.is_empty() {
+        let mut text = Text::new().t("Measured over the cap, on the chip of this run: ");
+        for (i, (entry, cap, seen)) in measured.iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            text = text.t(format!("{comma}{entry} ")).of(seen.value / cap.value, &[seen, cap]).t(" times");
+        }
+        book.para(text.t(
+            ". What lies between is not the issue of these instructions: the path of stored clusters, waiting for memory and \
+             at barriers, blocks that are left over when the others are done. The count does not tell them apart.",
+        ));
+    }
     let rows = table
         .rows()
         .map(|r| {

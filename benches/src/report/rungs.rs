@@ -65,6 +65,13 @@ pub(super) fn arc(book: &mut Book, run: &Run) {
             continue;
         };
         book.section(&format!("The ladder, {size}x{size}"));
+        if size == SIZES[0] {
+            book.para(Text::new().t(
+                "How to read it: a frame has to be copied in, judged and copied out, and a host has to ask for it all. What \
+                 takes longest binds. An optimization buys the distance between the bar that it attacks and the \
+                 next-tallest one, and nothing when the bar did not bind.",
+            ));
+        }
         book.para(
             Text::new()
                 .t(format!("{} takes ", first.0.title))
@@ -106,8 +113,9 @@ pub(super) fn arc(book: &mut Book, run: &Run) {
             ),
             Text::new().t(format!("ladder.csv, size = {size}, {BEST}.")),
         );
-        for pair in told.windows(2) {
-            book.para(against(run, size, &pair[0], &pair[1]));
+        for now in &told[1..] {
+            let before = now.0.follows().and_then(|b| told.iter().find(|t| t.0.name == b.name));
+            book.para(against(run, size, before, now));
         }
     }
     book.section("Every step, both precisions");
@@ -155,45 +163,55 @@ pub(super) fn arc(book: &mut Book, run: &Run) {
 fn against(
     run: &Run,
     size: &str,
-    before: &(&Step, &str, Row<'_>, Cell),
+    before: Option<&(&Step, &str, Row<'_>, Cell)>,
     now: &(&Step, &str, Row<'_>, Cell),
 ) -> Text {
     let (step, precision, _, cell) = now;
-    let ratio = before.3.value / cell.value;
-    let mut text = Text::new().t(format!("{}: {}. ", step.title, step.change)).n(cell).t(" us a frame, ");
-    text = match ratio {
-        r if r >= 1.03 => text.of(r, &[&before.3, cell]).t(format!(" times faster than {}", before.0.name)),
-        r if r <= 0.97 => {
-            text.of(1.0 / r, &[&before.3, cell]).t(format!(" times slower than {}", before.0.name))
-        }
-        _ => text.t(format!(
-            "no different from {} (within 3 %): it attacked a bar that did not bind",
-            before.0.name
-        )),
-    };
-    let mut busiest: Option<(&str, Cell)> = None;
-    for engine in ["h2d", "kernel", "d2h"] {
-        let cell = run.engine(step.name, size, precision, engine).and_then(|r| r.cell("busy_us_per_frame"));
-        if let Some(cell) = cell
-            && busiest.as_ref().is_none_or(|b| cell.value > b.1.value)
-        {
-            busiest = Some((engine, cell));
-        }
+    let mut text = Text::new().t(format!("{}: {}. ", step.title, step.change)).n(cell).t(" us a frame");
+    if let Some(before) = before {
+        let ratio = before.3.value / cell.value;
+        text = match ratio {
+            r if r >= 1.03 => {
+                text.t(", ").of(r, &[&before.3, cell]).t(format!(" times faster than {}", before.0.name))
+            }
+            r if r <= 0.97 => text
+                .t(", ")
+                .of(1.0 / r, &[&before.3, cell])
+                .t(format!(" times slower than {}", before.0.name)),
+            _ => text.t(format!(
+                ", no different from {} (within 3 %): it attacked a bar that did not bind",
+                before.0.name
+            )),
+        };
     }
-    let Some((engine, busy)) = busiest else { return text.t(".") };
+    let mut engines: Vec<(&str, Cell)> = ["h2d", "kernel", "d2h"]
+        .into_iter()
+        .filter_map(|e| Some((e, run.engine(step.name, size, precision, e)?.cell("busy_us_per_frame")?)))
+        .collect();
+    engines.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    let mut engines = engines.into_iter();
+    let Some((engine, busy)) = engines.next() else { return text.t(".") };
+    let next = engines.next();
     let share = busy.value / cell.value;
     text = text.t(format!(". The busiest engine is {} with ", words(engine))).n(&busy).t(" us a frame");
-    if share > 1.02 {
-        text.t(
-            ", which is what binds now (under the probe, where kernels of several streams overlap less: without it they \
-             are done sooner).",
-        )
-    } else if share >= 0.85 {
-        text.t(", which is what binds now.")
-    } else {
-        text.t(", ")
+    if share < 0.85 {
+        return text
+            .t(", ")
             .of(100.0 * share, &[&busy, cell])
-            .t(" % of the time: the rest is waiting, launches and the host.")
+            .t(" % of the time: the rest is waiting, launches and the host.");
+    }
+    text = text.t(", which is what binds now");
+    if share > 1.02 {
+        text = text.t(
+            " (under the probe, where kernels of several streams overlap less; without it they are done sooner)",
+        );
+    }
+    match next {
+        Some((engine, cell)) => text
+            .t(format!("; the next-tallest bar is {} with ", words(engine)))
+            .n(&cell)
+            .t(" us: so far an attack on the first one can get."),
+        None => text.t("."),
     }
 }
 

@@ -214,7 +214,8 @@ fn method(book: &mut Book, run: &Run) {
     book.section("How it was measured, and what was left out");
     book.para(Text::new().t(
         "Each step runs in a process of its own over the same simulated frames (400 x 400 pixels, 2300 photons a frame, \
-         seed 1) from the same trained pedestal. The first repetition is the cold one; a warm figure is the best of the \
+         seed 1) from the same trained pedestal. A repetition is one batch of frames (ladder.csv, frames) from the trained \
+         pedestal on. f64f32 has the sums of the pedestal in f64 and decides in f32, f32 has both in f32. The first repetition is the cold one; a warm figure is the best of the \
          others, its spread the way from the best to the worst of them in percent. A GPU that is more than 5 % busy, or \
          whose SM clock has not reached 85 % of its maximum under load, is refused. Page faults are those of the \
          process during the repetition. Probes are runs of their own.",
