@@ -135,7 +135,7 @@ pub fn groups(title: &str, subtitle: &str, unit: &str, series: &[&str], tick: &s
     let thick = row * 0.8 / series.len().max(1) as f64;
     let letters = (row * 0.42).clamp(18.0, 28.0);
     if !tick.is_empty() {
-        svg.text(right + 24.0, bottom + 34.0, "busiest of time", 24.0, Anchor::Start, GREY);
+        svg.text(right + 24.0, HEIGHT - 22.0, "busiest of time", 24.0, Anchor::Start, GREY);
     }
     for (i, group) in all.iter().enumerate() {
         let start = top + row * i as f64 + row * 0.1;

@@ -82,7 +82,7 @@ fn results(book: &mut Book, run: &Run) {
     t = engine(run, t, "opt6", "9", "f64f32", "h2d", "busy_us_per_frame")
         .t(" us. At their true size in i16 the results need less than the frames. ");
     for name in ["i16", "direct", "library"] {
-        t = t.t(format!("The step {name} takes "));
+        t = t.t(format!("{} step {name} takes ", if name == "i16" { "The" } else { "the" }));
         t = step(run, t, name, "3", "f32", "best_us_per_frame").t(" and ");
         t = step(run, t, name, "9", "f32", "best_us_per_frame").t(" us a frame; ");
     }
