@@ -19,7 +19,7 @@ impl Stream {
     /// A stream that waits for no other.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn new(device: &Arc<Device>) -> Result<Stream> {
         let raw = check("cuStreamCreate", result::stream::create(result::stream::StreamKind::NonBlocking))?;
         Ok(Stream { raw, _device: device.clone() })
@@ -28,7 +28,7 @@ impl Stream {
     /// Waits until all work in the stream is done.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream is alive.
         unsafe { check("cuStreamSynchronize", result::stream::synchronize(self.raw)) }
@@ -37,7 +37,7 @@ impl Stream {
     /// Lets later work of this stream wait for an event.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn wait(&self, event: &Event) -> Result<()> {
         let none = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive.
@@ -47,7 +47,7 @@ impl Stream {
     /// Copies from the host. With pageable memory the driver returns after it has staged the bytes.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     ///
     /// # Safety
     /// Pinned source memory must stay as it is until the stream has got here.
@@ -60,7 +60,7 @@ impl Stream {
     /// Copies to the host.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     ///
     /// # Safety
     /// `to` must point to `bytes` bytes that nobody else touches until the stream has got here.
@@ -75,7 +75,7 @@ impl Stream {
     /// Copies to an offset within page-locked memory.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     ///
     /// # Safety
     /// Nobody may touch those bytes until the stream has got here.
@@ -95,7 +95,7 @@ impl Stream {
     /// Sets bytes to 0.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn clear(&self, memory: &DeviceMemory) -> Result<()> {
         // SAFETY: the whole of a living allocation.
         unsafe { check("cuMemsetD8Async", result::memset_d8_async(memory.at, 0, memory.bytes, self.raw)) }
@@ -104,7 +104,7 @@ impl Stream {
     /// Copies within the GPU: all of one allocation into another of at least its size.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn copy(&self, to: &DeviceMemory, from: &DeviceMemory) -> Result<()> {
         assert!(to.bytes >= from.bytes, "a copy beyond the end of device memory");
         // SAFETY: within both.
@@ -115,7 +115,7 @@ impl Stream {
     /// Launches an entry with one argument, a structure by value.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     ///
     /// # Safety
     /// `A` is what the entry takes, and every address in it stays valid until the stream has got here.
@@ -139,7 +139,7 @@ impl Stream {
     /// Records what `work` puts into the stream as a graph.
     ///
     /// # Errors
-    /// [`Error::Device`], or what `work` says.
+    /// [`scheidegg::Error::Device`], or what `work` says.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive, and capture ends two lines below.
@@ -175,7 +175,7 @@ impl Graph {
     /// Puts the whole sequence into a stream.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     ///
     /// # Safety
     /// Every address in the sequence is still valid until the stream has got here.
@@ -202,7 +202,7 @@ impl Event {
     /// A mark that tells no time.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn new(device: &Arc<Device>) -> Result<Event> {
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
         let raw = check("cuEventCreate", result::event::create(flags))?;
@@ -212,7 +212,7 @@ impl Event {
     /// Marks the end of the stream as it is now.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both are alive.
         unsafe { check("cuEventRecord", result::event::record(self.raw, stream.raw)) }
@@ -221,7 +221,7 @@ impl Event {
     /// Waits until the mark is reached.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`scheidegg::Error::Device`].
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the event is alive.
         unsafe { check("cuEventSynchronize", result::event::synchronize(self.raw)) }
