@@ -315,6 +315,7 @@ mod tests {
         assert_eq!(decided_by("SHOULDER", "UPDATE"), Some(1));
         assert_eq!(decided_by("SHOULDER", "STORE_SUM"), Some(2));
         assert_eq!(decided_by("UPDATE", "NEGATIVE"), Some(3));
+        assert_eq!(decided_by("NEGATIVE", "SHADOW"), Some(3));
         assert_eq!(decided_by("UPDATE", "UPDATE"), None);
     }
 

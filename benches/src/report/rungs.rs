@@ -51,7 +51,6 @@ fn same_clusters(run: &Run, size: &str) -> &'static str {
 
 /// A bar a step.
 pub(super) fn arc(book: &mut Book, run: &Run) {
-    let Some(ladder) = run.table("ladder.csv") else { return };
     for size in SIZES {
         let told: Vec<(&Step, &str, Row<'_>, Cell)> = story()
             .filter_map(|(s, p)| {
@@ -131,45 +130,6 @@ pub(super) fn arc(book: &mut Book, run: &Run) {
             book.para(against(run, size, before, now));
         }
     }
-    book.section("Every step, both precisions");
-    let rows = ladder
-        .rows()
-        .map(|r| {
-            let title = Step::named(r.text("step")).map_or(r.text("step"), |s| s.title);
-            let n = |c: &str| r.cell(c).map_or_else(Text::new, |v| Text::new().n(&v));
-            vec![
-                Text::new().t(title),
-                Text::new().t(format!("{0}x{0}", r.text("size"))),
-                Text::new().t(r.text("precision")),
-                Text::new().t(r.text("threads")),
-                n("cold_us_per_frame"),
-                n(BEST),
-                n("median_us_per_frame"),
-                n("spread_percent"),
-                n("plateau_faults_per_frame"),
-                n("h2d_bytes_per_frame"),
-                n("d2h_bytes_per_frame"),
-                n("energy_mj_per_frame"),
-            ]
-        })
-        .collect();
-    book.grid(
-        &[
-            "step",
-            "window",
-            "sums",
-            "threads",
-            "cold us",
-            "best us",
-            "median us",
-            "spread %",
-            "faults/frame",
-            "bytes in",
-            "bytes out",
-            "mJ/frame",
-        ],
-        rows,
-    );
 }
 
 /// What a step changed, and by how much; with a probe also what it left standing.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use scheidegg::{Error, Result};
 
 use super::book::{Book, Text};
-use super::{gpu, kernels, published, questions, rungs, studies};
+use super::{gpu, kernels, published, questions, rungs, steps, studies};
 use crate::harness::machine::write_manifest;
 use crate::harness::table::{Row, Table};
 
@@ -128,6 +128,7 @@ fn told(run: &Run) -> Book {
     );
     let mut book = Book::new(&format!("Why the photon finder is fast: measured on {machine}"), &subtitle);
     rungs::arc(&mut book, run);
+    steps::table(&mut book, run);
     gpu::engines(&mut book, run);
     kernels::gathering(&mut book, run);
     rungs::faults(&mut book, run);
