@@ -116,7 +116,7 @@ mod tests {
         });
         for words in [
             "repetitions of 1 steps spread by more than 20 %",
-            "baseline f64f32 3x3 83.4 %.",
+            "baseline 3x3 f64f32 83.4 %.",
             "At 3x3 6.6 us a frame with sums in f64 and 6 with sums in f32: 10 % more.",
             "At 9x9 7 us a frame with sums in f64 and 7.1 with sums in f32: the same within 3 %.",
         ] {
