@@ -274,25 +274,27 @@ pub fn lines(title: &str, subtitle: &str, axes: Axes<'_>, series: &[Series]) -> 
     svg.finish()
 }
 
-/// Names beside dots. Where dots lie too close for a name each, the later one is named: steps come in the order of a story.
+/// Names beside dots, to the right or, where another name stands there, to the left. Where dots lie too close for a name
+/// each, the later one is named: steps come in the order of a story.
 fn beside(svg: &mut Svg, labels: &[(f64, f64, &str, &str)], right: f64) {
     const LETTERS: f64 = 24.0;
     let mut placed: Vec<(f64, f64, f64)> = Vec::new();
     for (x, y, words, colour) in labels.iter().rev() {
         let width = words.chars().count() as f64 * LETTERS * 0.62;
-        let (from, anchor) = if x + 20.0 + width > right {
-            (x - 20.0 - width, Anchor::End)
+        let free = |from: f64| {
+            let clash = |&(a, b, at): &(f64, f64, f64)| {
+                (at - y).abs() < LETTERS && from < b + 12.0 && a < from + width + 12.0
+            };
+            from + width <= right && !placed.iter().any(clash)
+        };
+        let (from, at, anchor) = if free(x + 20.0) {
+            (x + 20.0, x + 20.0, Anchor::Start)
+        } else if free(x - 20.0 - width) {
+            (x - 20.0 - width, x - 20.0, Anchor::End)
         } else {
-            (x + 20.0, Anchor::Start)
-        };
-        let clash = |&(a, b, at): &(f64, f64, f64)| {
-            (at - y).abs() < LETTERS && from < b + 12.0 && a < from + width + 12.0
-        };
-        if placed.iter().any(clash) {
             continue;
-        }
+        };
         placed.push((from, from + width, *y));
-        let at = if anchor == Anchor::End { x - 20.0 } else { *x + 20.0 };
         svg.text(at, y + LETTERS * 0.36, words, LETTERS, anchor, colour);
     }
 }
@@ -397,15 +399,24 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_lie_on_each_other_are_left_out() {
+    fn names_that_would_lie_on_each_other_are_moved_or_left_out() {
         let mut svg = Svg::new("t", "s");
         let at = [
-            (300.0, 400.0, "first", "#000"),
-            (305.0, 405.0, "second", "#000"),
-            (300.0, 500.0, "third", "#000"),
+            (300.0, 395.0, "first", "#000"),
+            (300.0, 400.0, "second", "#000"),
+            (305.0, 405.0, "third", "#000"),
+            (300.0, 500.0, "fourth", "#000"),
+            (1490.0, 500.0, "fifth", "#000"),
         ];
         beside(&mut svg, &at, 1500.0);
         let drawn = svg.finish();
-        assert!(!drawn.contains("first") && drawn.contains("second") && drawn.contains("third"), "{drawn}");
+        let anchor = |name: &str| {
+            let line = drawn.lines().find(|l| l.contains(&format!(">{name}<")))?;
+            Some(line.contains("text-anchor=\"end\""))
+        };
+        assert_eq!(anchor("third"), Some(false), "the last one stands to the right");
+        assert_eq!(anchor("second"), Some(true), "the one before it to the left");
+        assert_eq!(anchor("first"), None, "and there is no third side");
+        assert_eq!((anchor("fourth"), anchor("fifth")), (Some(false), Some(true)));
     }
 }
