@@ -3,6 +3,7 @@
 use super::axis::short;
 use super::book::{Book, Text};
 use super::charts::{self, Axes, Group, Lane, Series};
+use super::roofline;
 use super::rungs::{BEST, SIZES, story, wire_floor};
 use super::tell::Run;
 use crate::harness::table::{Cell, Row};
@@ -42,7 +43,7 @@ pub(super) fn engines(book: &mut Book, run: &Run) {
             );
         }
     }
-    roofline(book, run);
+    roofline::roofline(book, run);
     let Some(kernels) = run.table("probe_kernels.csv") else { return };
     let rows = kernels
         .rows()
@@ -70,102 +71,6 @@ fn group(run: &Run, step: &Step, size: &str, precision: &str) -> Option<Group> {
     values.iter().any(Option::is_some).then_some(())?;
     let tick = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
     Some(Group { label: step.title.into(), values, tick: tick.map(|c| (c.value, c.to_string())) })
-}
-
-/// Frames a second over the bytes a frame moves on the busier direction of the link, under the roofs of link and kernel.
-fn roofline(book: &mut Book, run: &Run) {
-    let Some(wire) = run.table("wire.csv") else { return };
-    let most = |cells: &mut dyn Iterator<Item = Cell>| cells.max_by(|a, b| a.value.total_cmp(&b.value));
-    let copies = |d: &str| d == "h2d" || d == "d2h";
-    let sustained =
-        most(&mut wire.rows().filter(|r| copies(r.text("direction"))).filter_map(|r| r.cell("gb_per_s")));
-    // The peak is the lower of what a probe saw while a copy ran and what copies sustain.
-    let seen = run.table("probe.csv").and_then(|probe| {
-        most(&mut probe.rows().filter(|r| copies(r.text("engine"))).filter_map(|r| r.cell("gb_per_s")))
-    });
-    let Some(sustained) = sustained else { return };
-    let peak = match &seen {
-        Some(cell) if cell.value < sustained.value => cell.clone(),
-        _ => sustained.clone(),
-    };
-    let mut series = Vec::new();
-    let (mut low, mut high) = (f64::INFINITY, 0.0f64);
-    let mut roofs: Vec<(&str, Cell)> = Vec::new();
-    for (i, size) in SIZES.iter().enumerate() {
-        let (mut points, mut labels) = (Vec::new(), Vec::new());
-        for (step, precision) in story().filter(|(s, _)| s.on_gpu()) {
-            let Some(row) = run.step(step.name, size, precision) else { continue };
-            let (Some(h2d), Some(d2h), Some(rate)) = (
-                row.number("h2d_bytes_per_frame"),
-                row.number("d2h_bytes_per_frame"),
-                row.cell("frames_per_s"),
-            ) else {
-                continue;
-            };
-            let bytes = h2d.max(d2h) / 1e3;
-            (low, high) = (low.min(bytes), high.max(bytes));
-            points.push((bytes, rate.value, format!("{}: {rate}", step.title)));
-            labels.push(step.name.to_string());
-        }
-        series.push(Series {
-            line: false,
-            dots: true,
-            labels,
-            ..Series::line(&format!("{size}x{size}"), [0, 4][i], points)
-        });
-        let fastest = story()
-            .filter_map(|(s, p)| run.engine(s.name, size, p, "kernel")?.cell("busy_us_per_frame"))
-            .filter(|c| c.value > 0.0)
-            .min_by(|a, b| a.value.total_cmp(&b.value));
-        roofs.extend(fastest.map(|c| (*size, c)));
-    }
-    if !low.is_finite() {
-        return;
-    }
-    // To the ends of the axis, which is drawn in whole decades.
-    let ends = [10f64.powf(low.log10().floor()), 10f64.powf(high.log10().ceil())];
-    let link = ends.map(|kb| (kb, peak.value * 1e6 / kb, peak.to_string())).to_vec();
-    series.push(Series { dashed: true, ..Series::line("link", 2, link) });
-    let mut text = Text::new()
-        .t("A step lies under two roofs: what the link carries (")
-        .n(&peak)
-        .t(" GB/s, the lower of the best sustained rate, ")
-        .n(&sustained)
-        .t(", and the fastest that a probe saw")
-        .t(if seen.is_some() { ", " } else { "" });
-    text = match &seen {
-        Some(cell) => text.n(cell).t(")"),
-        None => text.t(": no probe)"),
-    };
-    for (i, (size, cell)) in roofs.iter().enumerate() {
-        let rate = 1e6 / cell.value;
-        let line = ends.map(|kb| (kb, rate, cell.to_string())).to_vec();
-        series.push(Series {
-            dashed: true,
-            ..Series::line(&format!("kernels {size}x{size}"), [5, 1][i % 2], line)
-        });
-        text = text
-            .t(if i == 0 { ", and what the kernels can do (" } else { ", " })
-            .of(rate, &[cell])
-            .t(format!(" frames/s at {size}x{size}"));
-    }
-    let text = if roofs.is_empty() { text } else { text.t(")") };
-    let axes = Axes {
-        x: "kB a frame on the busier direction of the link",
-        y: "frames a second",
-        log_x: true,
-        log_y: true,
-    };
-    book.figure(
-        "roofline",
-        charts::lines(
-            "The roofs: link and kernels",
-            "one dot a step; dashed lines are limits",
-            axes,
-            &series,
-        ),
-        text.t(". ladder.csv, frames_per_s; wire.csv, gb_per_s; probe.csv, busy_us_per_frame."),
-    );
 }
 
 /// When each engine worked, for the steps that were probed.

@@ -11,6 +11,7 @@ mod kernels;
 mod page;
 mod published;
 mod questions;
+mod roofline;
 mod rungs;
 mod steps;
 mod studies;
