@@ -1,5 +1,7 @@
 //! Five kernels a frame, where the published finder has one: what that costs, step by step.
 
+use scheidegg_kernels::device::abi;
+
 use super::book::{Book, Text};
 use super::rungs::{BEST, SIZES, story};
 use super::tell::Run;
@@ -7,8 +9,8 @@ use crate::harness::table::{Cell, Row};
 
 /// The kernels of a step, from `probe_kernels.csv`.
 pub(super) struct Kernels<'a> {
-    /// The one that judges: us a frame.
-    pub judge: Cell,
+    /// Those that judge (one, or two where the last frames of a chunk take another): us a frame.
+    pub judges: Vec<Cell>,
     /// Those that bring the results into order: their rows.
     pub gather: Vec<Row<'a>>,
 }
@@ -18,9 +20,17 @@ impl<'a> Kernels<'a> {
     pub(super) fn of(run: &'a Run, step: &str, size: &str, precision: &str) -> Option<Kernels<'a>> {
         let wanted = [("step", step), ("size", size), ("precision", precision)];
         let rows: Vec<Row<'a>> = run.table("probe_kernels.csv")?.rows().filter(|r| r.is(&wanted)).collect();
-        let (judges, gather): (Vec<Row<'a>>, Vec<Row<'a>>) =
-            rows.into_iter().partition(|r| r.text("kernel").starts_with("frame_"));
-        Some(Kernels { judge: judges.first()?.cell("us_per_frame")?, gather })
+        // Whatever does not bring into order judges, by whatever name.
+        let orders = [abi::SCAN, abi::OFFSETS, abi::PLACE, abi::COPY];
+        let (gather, judges): (Vec<Row<'a>>, Vec<Row<'a>>) =
+            rows.into_iter().partition(|r| orders.contains(&r.text("kernel")));
+        let judges: Vec<Cell> = judges.iter().filter_map(|r| r.cell("us_per_frame")).collect();
+        (!judges.is_empty()).then_some(Kernels { judges, gather })
+    }
+
+    /// Time of all that judge, in us a frame.
+    fn judging_us(&self) -> f64 {
+        self.judges.iter().map(|c| c.value).sum()
     }
 
     /// Time of each kernel that gathers, in us a frame.
@@ -83,7 +93,7 @@ pub(super) fn gathering(book: &mut Book, run: &Run) {
                 Text::new().t(step.title),
                 Text::new().n(&time),
                 count.map_or_else(Text::new, |c| Text::new().n(&c)),
-                Text::new().n(&kernels.judge),
+                sum(Text::new(), &kernels.judges),
                 sum(Text::new(), &times),
                 Text::new().of(100.0 * kernels.gather_us() / time.value, &cells),
             ]);
@@ -144,25 +154,31 @@ fn verdict(run: &Run, size: &str) -> Text {
             .of(plain.value - graph.value, &[&plain, &graph])
             .t(" us a frame against opt4.");
     }
-    if let (Some(kernels), Some(time), Some(copy), Some(busy)) = (
+    let busy = |e: &str| run.engine("opt6", size, "f64f32", e).and_then(|r| r.cell("busy_us_per_frame"));
+    if let (Some(kernels), Some(time), Some(h2d), Some(d2h), Some(busy)) = (
         Kernels::of(run, "opt6", size, "f64f32"),
         time("opt6", "f64f32"),
-        run.engine("opt6", size, "f64f32", "h2d").and_then(|r| r.cell("busy_us_per_frame")),
-        run.engine("opt6", size, "f64f32", "kernel").and_then(|r| r.cell("busy_us_per_frame")),
+        busy("h2d"),
+        busy("d2h"),
+        busy("kernel"),
     ) {
         let times = kernels.times();
-        if busy.value >= 0.85 * time.value && kernels.gather_us() > kernels.judge.value {
+        let (copy, direction) = if h2d.value >= d2h.value { (h2d, "in") } else { (d2h, "out") };
+        if busy.value >= 0.85 * time.value && kernels.gather_us() > kernels.judging_us() {
             text = text
                 .t(" In opt6 it decides: the kernels bind (busy ")
                 .n(&busy)
                 .t(" us of ")
                 .n(&time)
                 .t("); added up, ");
-            text = sum(text, &times)
-                .t(" us of kernels go into the order and ")
-                .n(&kernels.judge)
-                .t(" us into judging. With judging alone the copies would bind (copy in busy ");
-            text = text.n(&copy).t(" us).");
+            text = sum(text, &times).t(" us of kernels go into the order and ");
+            text = sum(text, &kernels.judges).t(" us into judging. With judging alone ").t(
+                match kernels.judging_us() < copy.value {
+                    true => "the copies would bind",
+                    false => "the kernels would bind still",
+                },
+            );
+            text = text.t(format!(" (copy {direction} busy ")).n(&copy).t(" us).");
         } else {
             text = text.t(" In opt6 they take ");
             text = sum(text, &times).t(" us of ").n(&time).t(" us.");
@@ -202,7 +218,7 @@ mod tests {
                        opt4,3,f64f32,frame_f64_3x3,5,46332\nopt4,3,f64f32,scan,13,256\nopt4,3,f64f32,copy,7,999999\n\
                        opt6,3,f64f32,frame_f64_3x3,5,46332\nopt6,3,f64f32,scan,13,256\nopt6,3,f64f32,copy,7,999999\n";
         let probe = "step,size,precision,engine,busy_us_per_frame,count_per_frame\n\
-                     opt6,3,f64f32,h2d,9,1\nopt6,3,f64f32,kernel,25,3\n";
+                     opt6,3,f64f32,h2d,9,1\nopt6,3,f64f32,d2h,12,1\nopt6,3,f64f32,kernel,25,3\n";
         let told = |opt4: &str, opt6: &str| {
             let tables =
                 [("ladder.csv", &*ladder(opt4, opt6)), ("probe_kernels.csv", kernels), ("probe.csv", probe)];
@@ -213,6 +229,12 @@ mod tests {
         assert!(text.contains("saves by sending them as one: 150 us"), "{text}");
         assert!(
             text.contains("In opt6 it decides: the kernels bind (busy 25 us of 26); added up, 20 us"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "5 us into judging. With judging alone the copies would bind (copy out busy 12 us)"
+            ),
             "{text}"
         );
         assert!(text.contains("scan, takes 13 us with 256 threads"), "{text}");

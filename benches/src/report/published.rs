@@ -162,8 +162,7 @@ impl<'a> Pair<'a> {
             .t(" us; the published finder appends through an atomic cursor and has none of them");
         let rest = kernel.value - kernels.gather_us();
         if ratio > 1.0 + SAME && binds && kernel.value > copies && rest < copies {
-            text.t(" (judging alone would leave ")
-                .n(&kernels.judge)
+            sum(text.t(" (judging alone would leave "), &kernels.judges)
                 .t(" us of kernels, and our copies would bind). That is the difference. ")
         } else {
             text.t(". ")
