@@ -211,6 +211,12 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// The version in what `ptxas --version` prints: `V13.0.48`.
+fn version(words: &str) -> String {
+    let is = |w: &&str| w.starts_with('V') && w[1..].starts_with(|c: char| c.is_ascii_digit());
+    words.split([' ', ',', '\n']).find(is).unwrap_or("unknown").to_string()
+}
+
 /// Warps of a frame of 400 x 400 pixels in launches of several frames, as the step `many` has them.
 fn warps_of(entry: &str, side: u32, sms: u32) -> u32 {
     let window = Window { w: side, h: side };
@@ -229,9 +235,19 @@ pub fn run(dir: &Path, tools: Option<&Path>) -> Result<()> {
     let columns: Vec<&str> = ["entry", "chip", "gpu", "common"]
         .into_iter()
         .chain(Pipe::ALL.map(Pipe::word))
-        .chain(["rare", "bound", "cycles", "warps_per_frame", "cap_us_per_frame", "measured_us_per_frame"])
+        .chain([
+            "rare",
+            "bound",
+            "cycles",
+            "warps_per_frame",
+            "cap_us_per_frame",
+            "measured_us_per_frame",
+            "assembler",
+        ])
         .collect();
     let mut table = Table::new(dir.join("sass.csv"), &columns);
+    // Another assembler makes other code: its version is part of the count.
+    let assembler = version(&output(Command::new(&ptxas).arg("--version"))?);
     let measured = Table::read(dir.join("probe_kernels.csv")).ok();
     let work = std::env::temp_dir().join(format!("scheidegg-sass-{}", std::process::id()));
     std::fs::create_dir_all(&work).map_err(|e| Error::io(&work, e))?;
@@ -278,6 +294,7 @@ pub fn run(dir: &Path, tools: Option<&Path>) -> Result<()> {
             or_empty(warps > 0, warps.to_string()),
             or_empty(warps > 0, format!("{cap:.4}")),
             us.map_or(String::new(), |v| format!("{v:.4}")),
+            assembler.clone(),
         ]);
         Ok(Some(row))
     });
@@ -326,6 +343,13 @@ mod tests {
         }
         assert!(all.iter().all(|(e, _)| !e.contains("fixed") && !e.contains("any") && !e.contains("trace")));
         assert!(warps_of("frame_f32_3x3", 3, 132) > 1000);
+    }
+
+    #[test]
+    fn the_assemblers_version_is_read() {
+        let words = "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.0, V13.0.48\nBuild x";
+        assert_eq!(version(words), "V13.0.48");
+        assert_eq!(version("Version unknown"), "unknown");
     }
 
     #[test]

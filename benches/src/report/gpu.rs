@@ -183,6 +183,12 @@ pub(super) fn instructions(book: &mut Book, run: &Run) {
          only a stored cluster reaches. The cap is what a multiprocessor could do if nothing but issuing bound it: the \
          busiest pipe's cycles for all pixels of a frame, halo included, over all multiprocessors.",
     ));
+    if let Some(version) = table.rows().next().map(|r| r.text("assembler")).filter(|v| !v.is_empty()) {
+        book.para(Text::new().t(format!(
+            "The assembler was ptxas {version}. The driver that ran the kernels has one of its own: a few instructions more or \
+             less are its."
+        )));
+    }
     let measured: Vec<(&str, Cell, Cell)> = table
         .rows()
         .filter_map(|r| {
