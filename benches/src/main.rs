@@ -105,7 +105,7 @@ enum Command {
         #[arg(long)]
         tools: Option<PathBuf>,
     },
-    /// Everything in order: environment, wire, ladder, probes, studies, instructions, report
+    /// Everything in order: environment, wire, probes, studies, instructions, ladder, report
     Campaign {
         /// Folder of the run
         run: PathBuf,
@@ -124,6 +124,12 @@ enum Command {
         /// A trial: everything once and small
         #[arg(long)]
         quick: bool,
+        /// Only these parts: wire, probes, precision, timing, instructions, ladder (the report is always written)
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<campaign::Part>,
+        /// Goes on with the run in the folder: what is there is kept, what is missing is measured
+        #[arg(long)]
+        resume: bool,
     },
     /// Tells what a run measured: report.html and figures
     Report {
@@ -213,6 +219,7 @@ fn work(command: Command) -> Result<()> {
                 energy_s,
                 patience,
                 until: None,
+                call: 1,
             };
             spawn::run(&plan, &run)
         }
@@ -231,13 +238,15 @@ fn work(command: Command) -> Result<()> {
         }
         Command::Wire { run } => probes::wire::run(&run),
         Command::Sass { run, tools } => sass::run(&run, tools.as_deref()),
-        Command::Campaign { run, limit_s, frames, repeats, energy_s, quick } => {
+        Command::Campaign { run, limit_s, frames, repeats, energy_s, quick, only, resume } => {
             let plan = campaign::Plan {
                 limit: Duration::from_secs(limit_s),
                 frames: if quick { 200 } else { frames },
                 repetitions: if quick { 2 } else { repeats },
                 energy_s: if quick { 0.0 } else { energy_s },
                 quick,
+                only,
+                resume,
             };
             campaign::run(&plan, &run)
         }

@@ -5,23 +5,21 @@ use std::process::Command;
 
 use rayon::prelude::*;
 use scheidegg::{Error, Result};
-use scheidegg_kernels::device::abi::{Tiling, Window, suggested_frames};
+use scheidegg_kernels::device::abi::{self, Tiling, Window, suggested_frames};
 use scheidegg_kernels::ptx;
 
 use crate::harness::table::Table;
 use crate::ladder::steps::LANES;
 
-/// The entries that are looked at: the windows with code of their own, tracked noise.
-pub const ENTRIES: [(&str, u32); 8] = [
-    ("frame_f32_3x3", 3),
-    ("frame_f32_5x5", 5),
-    ("frame_f32_7x7", 7),
-    ("frame_f32_9x9", 9),
-    ("frame_f64_3x3", 3),
-    ("frame_f64_5x5", 5),
-    ("frame_f64_7x7", 7),
-    ("frame_f64_9x9", 9),
-];
+/// The entries that are looked at and the sides of their windows: those with code of their own for a square window, tracked
+/// noise.
+pub fn entries() -> Vec<(&'static str, u32)> {
+    let square = |entry: &str| {
+        let (w, h) = entry.rsplit('_').next()?.split_once('x')?;
+        w.parse().ok().filter(|_| w == h)
+    };
+    abi::FRAME_ENTRIES.iter().filter_map(|e| Some((*e, square(e)?))).collect()
+}
 
 /// The chips, with a GPU of each that the cap is for: multiprocessors and boost clock in MHz.
 pub const CHIPS: [(&str, &str, u32, f64); 6] = [
@@ -32,6 +30,9 @@ pub const CHIPS: [(&str, &str, u32, f64); 6] = [
     ("sm_100", "B200", 148, 1965.0),
     ("sm_120", "RTX 5090", 170, 2407.0),
 ];
+
+/// The chip that probes run on.
+const MEASURED: &str = "sm_90";
 
 /// The pipes of a multiprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +211,21 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// The version in what `ptxas --version` prints: `V13.0.48`.
+fn version(words: &str) -> String {
+    let is = |w: &&str| w.starts_with('V') && w[1..].starts_with(|c: char| c.is_ascii_digit());
+    words.split([' ', ',', '\n']).find(is).unwrap_or("unknown").to_string()
+}
+
+/// Warps of a frame of 400 x 400 pixels in launches of several frames, as the step `many` has them.
+fn warps_of(entry: &str, side: u32, sms: u32) -> u32 {
+    let window = Window { w: side, h: side };
+    let threads = abi::max_threads(entry);
+    let most = suggested_frames(400, 400, window, sms, LANES as u32, threads, 16);
+    let tiling = Tiling::new(400, 400, window, most.max(1), sms, LANES as u32, threads);
+    tiling.map_or(0, |t| t.tiles() * t.threads().div_ceil(32))
+}
+
 /// Writes `sass.csv`: one row an entry and chip. A chip that the assembler does not know is left out, and named.
 ///
 /// # Errors
@@ -219,14 +235,24 @@ pub fn run(dir: &Path, tools: Option<&Path>) -> Result<()> {
     let columns: Vec<&str> = ["entry", "chip", "gpu", "common"]
         .into_iter()
         .chain(Pipe::ALL.map(Pipe::word))
-        .chain(["rare", "bound", "cycles", "warps_per_frame", "cap_us_per_frame", "measured_us_per_frame"])
+        .chain([
+            "rare",
+            "bound",
+            "cycles",
+            "warps_per_frame",
+            "cap_us_per_frame",
+            "measured_us_per_frame",
+            "assembler",
+        ])
         .collect();
     let mut table = Table::new(dir.join("sass.csv"), &columns);
+    // Another assembler makes other code: its version is part of the count.
+    let assembler = version(&output(Command::new(&ptxas).arg("--version"))?);
     let measured = Table::read(dir.join("probe_kernels.csv")).ok();
     let work = std::env::temp_dir().join(format!("scheidegg-sass-{}", std::process::id()));
     std::fs::create_dir_all(&work).map_err(|e| Error::io(&work, e))?;
     let jobs: Vec<_> =
-        CHIPS.iter().flat_map(|chip| ENTRIES.iter().map(move |entry| (*chip, *entry))).collect();
+        CHIPS.iter().flat_map(|chip| entries().into_iter().map(move |entry| (*chip, entry))).collect();
     let rows = jobs.par_iter().map(|&((chip, gpu, sms, mhz), (entry, side))| {
         let text =
             ptx::module(entry).ok_or_else(|| Error::Other(format!("no device code called {entry}")))?;
@@ -244,27 +270,31 @@ pub fn run(dir: &Path, tools: Option<&Path>) -> Result<()> {
             println!("SKIPPED: {entry} for {chip}: no loop over frames in its machine code");
             return Ok(None);
         };
-        let window = Window { w: side, h: side };
-        let threads = scheidegg_kernels::device::abi::max_threads(entry);
-        let most = suggested_frames(400, 400, window, sms, LANES as u32, threads, 16);
-        let tiling = Tiling::new(400, 400, window, most.max(1), sms, LANES as u32, threads);
-        let warps = tiling.map_or(0, |t| t.tiles() * t.threads().div_ceil(32));
+        // The probe of the chip of this run: how long a frame takes the kernel, and how many threads a launch has.
+        let seen = measured.as_ref().filter(|_| chip == MEASURED).and_then(|m| {
+            let steps = ["many", "direct", "i16", "truesize", "library", "library1"];
+            steps.into_iter().find_map(|step| m.find(&[("step", step), ("kernel", entry)]))
+        });
+        let us = seen.and_then(|r| r.number("us_per_frame"));
+        let warps = match entry.starts_with("frame_") {
+            true => warps_of(entry, side, sms),
+            // Blocks that stay for a whole chunk all work on every frame: the threads of a launch are those of a frame.
+            false => seen.and_then(|r| r.number("threads")).map_or(0, |t| t as u32 / 32),
+        };
         let (bound, cycles) = count.bound(chip);
         // Four quarters a multiprocessor share the warps.
         let cap = cycles * f64::from(warps) / (4.0 * f64::from(sms)) / mhz;
-        let seen = measured.as_ref().filter(|_| chip == "sm_90").and_then(|m| {
-            let of = |step: &str| m.find(&[("step", step), ("kernel", entry)])?.number("us_per_frame");
-            ["direct", "i16", "truesize", "many"].into_iter().find_map(of)
-        });
+        let or_empty = |there: bool, words: String| if there { words } else { String::new() };
         let mut row = vec![entry.to_string(), chip.to_string(), gpu.to_string(), count.common().to_string()];
         row.extend(count.common.iter().map(u32::to_string));
         row.extend([
             count.rare.to_string(),
             bound.to_string(),
             format!("{cycles:.0}"),
-            warps.to_string(),
-            format!("{cap:.4}"),
-            seen.map_or(String::new(), |v| format!("{v:.4}")),
+            or_empty(warps > 0, warps.to_string()),
+            or_empty(warps > 0, format!("{cap:.4}")),
+            us.map_or(String::new(), |v| format!("{v:.4}")),
+            assembler.clone(),
         ]);
         Ok(Some(row))
     });
@@ -300,6 +330,26 @@ mod tests {
         assert_eq!(count.common, [1, 1, 0, 1, 0, 2, 0]);
         assert_eq!(count.bound("sm_90"), ("issue", 5.0));
         assert_eq!(count.bound("sm_89"), ("fp64", 64.0));
+    }
+
+    #[test]
+    fn the_entries_are_the_square_windows_with_tracked_noise() {
+        let all = entries();
+        for entry in ["frame_f32_3x3", "frame_f32_9x9", "frame_f64_5x5", "frame_f64_7x7"] {
+            assert!(
+                all.iter().any(|(e, side)| *e == entry && entry.ends_with(&format!("{side}x{side}"))),
+                "{entry}"
+            );
+        }
+        assert!(all.iter().all(|(e, _)| !e.contains("fixed") && !e.contains("any") && !e.contains("trace")));
+        assert!(warps_of("frame_f32_3x3", 3, 132) > 1000);
+    }
+
+    #[test]
+    fn the_assemblers_version_is_read() {
+        let words = "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.0, V13.0.48\nBuild x";
+        assert_eq!(version(words), "V13.0.48");
+        assert_eq!(version("Version unknown"), "unknown");
     }
 
     #[test]

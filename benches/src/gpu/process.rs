@@ -1,9 +1,9 @@
 //! What this process has asked of the system: allocations and page faults.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::fs::File;
-use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::harness::faults::Faults;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -38,17 +38,9 @@ pub fn allocations() -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed)
 }
 
-/// Page faults of the process so far, small and large, or nothing where `/proc` does not say. The open file is read
-/// into a buffer on the stack, so that asking costs no allocation and hardly a fault.
+/// Page faults of the process so far, small and large, or nothing where `/proc` does not say; asking allocates nothing.
 pub fn page_faults() -> Option<u64> {
-    let mut text = [0u8; 1024];
-    let n = File::open("/proc/self/stat").ok()?.read(&mut text).ok()?;
-    let text = std::str::from_utf8(&text[..n]).ok()?;
-    // Behind the name, which may hold anything, in brackets: state, parent, ..., minflt 8th, majflt 10th.
-    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
-    let small: u64 = fields.nth(7)?.parse().ok()?;
-    let large: u64 = fields.nth(1)?.parse().ok()?;
-    Some(small + large)
+    Faults::read().map(|f| f.minor + f.major)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Page faults of this process, as the kernel counts them.
 
-use std::fs;
+use std::fs::File;
 use std::hint::black_box;
+use std::io::Read;
 use std::ops::Sub;
 
 /// Page faults since the process started.
@@ -16,11 +17,25 @@ pub struct Faults {
 impl Faults {
     /// The faults so far, over all threads. Zero where `/proc` does not tell.
     pub fn now() -> Faults {
-        // Fields 10 and 12; the second field, the name, may hold blanks and ends at the last parenthesis.
-        let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let field = |i: usize| rest.split_whitespace().nth(i - 3).and_then(|v| v.parse().ok()).unwrap_or(0);
-        Faults { minor: field(10), major: field(12) }
+        Faults::read().unwrap_or_default()
+    }
+
+    /// The faults so far, or nothing where `/proc` does not tell. The file is read into a buffer on the stack, so that
+    /// asking costs no allocation and hardly a fault.
+    pub fn read() -> Option<Faults> {
+        let mut text = [0u8; 1024];
+        let n = File::open("/proc/self/stat").ok()?.read(&mut text).ok()?;
+        Faults::parse(std::str::from_utf8(&text[..n]).ok()?)
+    }
+
+    /// From a line of `/proc/PID/stat` (proc(5)): `minflt` is field 10, `majflt` field 12. The second field, the name in
+    /// brackets, may hold blanks and brackets of its own, so fields are counted behind the last one.
+    pub fn parse(stat: &str) -> Option<Faults> {
+        let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+        // The first field behind the name is the third.
+        let minor = fields.nth(10 - 3)?.parse().ok()?;
+        let major = fields.nth(1)?.parse().ok()?;
+        Some(Faults { minor, major })
     }
 }
 
@@ -50,6 +65,21 @@ pub fn are_counted() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_are_counted_behind_a_name_with_blanks_and_brackets() {
+        // pid, name, state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt, majflt, cmajflt, utime
+        let line = "12 (a (b) c) R 1 12 12 0 -1 4194304 1001 22 33 44 55";
+        assert_eq!(Faults::parse(line), Some(Faults { minor: 1001, major: 33 }));
+        assert_eq!(Faults::parse("12 (a) R 1 2"), None);
+        assert_eq!(Faults::parse(""), None);
+    }
+
+    #[test]
+    fn a_difference_is_taken_field_by_field() {
+        let (before, after) = (Faults { minor: 10, major: 4 }, Faults { minor: 25, major: 5 });
+        assert_eq!(after - before, Faults { minor: 15, major: 1 });
+    }
 
     #[test]
     fn touching_memory_is_seen() {

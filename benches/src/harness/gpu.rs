@@ -35,6 +35,8 @@ pub struct GpuFacts {
     pub pcie_width: u32,
     /// Power now, in watts.
     pub power_w: f64,
+    /// How busy it was when asked, in percent; none when it does not tell, and then a busy one is not refused.
+    pub busy_percent: Option<u32>,
 }
 
 fn refuse(reason: impl Into<String>) -> Error {
@@ -81,6 +83,7 @@ impl Gpu {
             pcie_generation: [d.current_pcie_link_gen().unwrap_or(0), d.max_pcie_link_gen().unwrap_or(0)],
             pcie_width: d.current_pcie_link_width().unwrap_or(0),
             power_w: f64::from(d.power_usage().unwrap_or(0)) / 1000.0,
+            busy_percent: d.utilization_rates().ok().map(|u| u.gpu),
         })
     }
 
@@ -95,25 +98,13 @@ impl Gpu {
     }
 
     /// Waits until nobody else uses the GPU. The counter looks back about a second, so the end of the step before is
-    /// waited for; whoever stays busy longer is somebody else.
+    /// waited for; whoever stays busy longer is somebody else. A GPU that does not tell counts as idle, and `env.json`
+    /// says that it does not.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when it is still above [`BUSY_PERCENT`] after `patience`.
     pub fn require_idle(&self, patience: Duration) -> Result<()> {
-        let start = Instant::now();
-        loop {
-            let busy = self.device()?.utilization_rates().map(|u| u.gpu).unwrap_or(0);
-            if busy <= BUSY_PERCENT {
-                return Ok(());
-            }
-            if start.elapsed() > patience {
-                return Err(refuse(format!(
-                    "the GPU is {busy} % busy with something else, at most {BUSY_PERCENT} % is allowed: \
-                     a time measured now would mean nothing"
-                )));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_idle(patience, || Ok(self.device()?.utilization_rates().map_or(0, |u| u.gpu)))
     }
 
     /// Keeps the GPU at work with `work` until its SM clock has ramped. Returns the clock in MHz.
@@ -122,18 +113,72 @@ impl Gpu {
     /// [`Error::Unavailable`] when the clock stays below [`RAMPED`] of its maximum, or what `work` says.
     pub fn require_ramped(&self, patience: Duration, mut work: impl FnMut() -> Result<()>) -> Result<u32> {
         let highest = self.facts()?.sm_mhz[1];
-        let start = Instant::now();
-        loop {
+        wait_ramped(patience, highest, || {
             work()?;
-            let now = self.sm_mhz();
-            if highest == 0 || f64::from(now) >= RAMPED * f64::from(highest) {
-                return Ok(now);
-            }
-            if start.elapsed() > patience {
-                return Err(refuse(format!(
-                    "the SM clock stays at {now} of {highest} MHz under load: a time measured now would mean nothing"
-                )));
-            }
+            Ok(self.sm_mhz())
+        })
+    }
+}
+
+/// Asks how busy the GPU is, in percent, until it is idle.
+fn wait_idle(patience: Duration, mut busy: impl FnMut() -> Result<u32>) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let now = busy()?;
+        if now <= BUSY_PERCENT {
+            return Ok(());
         }
+        if start.elapsed() > patience {
+            return Err(refuse(format!(
+                "the GPU is {now} % busy with something else, at most {BUSY_PERCENT} % is allowed: a time measured \
+                 now would mean nothing"
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Asks for the clock under load, in MHz, until it has reached its share of the highest; 0 is an unknown highest one.
+fn wait_ramped(patience: Duration, highest: u32, mut clock: impl FnMut() -> Result<u32>) -> Result<u32> {
+    let start = Instant::now();
+    loop {
+        let now = clock()?;
+        if highest == 0 || f64::from(now) >= RAMPED * f64::from(highest) {
+            return Ok(now);
+        }
+        if start.elapsed() > patience {
+            return Err(refuse(format!(
+                "the SM clock stays at {now} of {highest} MHz under load: a time measured now would mean nothing"
+            )));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(60);
+
+    #[test]
+    fn a_busy_gpu_is_refused_and_one_that_calms_down_is_waited_for() {
+        let e = wait_idle(SHORT, || Ok(6)).unwrap_err();
+        assert!(matches!(e, Error::Unavailable { .. }), "{e}");
+        assert!(e.to_string().contains("6 % busy"), "{e}");
+        assert!(wait_idle(SHORT, || Ok(5)).is_ok());
+        let mut seen = [100, 40, 3].into_iter();
+        assert!(wait_idle(Duration::from_secs(10), || Ok(seen.next().unwrap())).is_ok());
+        assert_eq!(seen.next(), None, "it was asked until it was idle");
+    }
+
+    #[test]
+    fn a_clock_that_stays_low_is_refused() {
+        let e = wait_ramped(SHORT, 2000, || Ok(1699)).unwrap_err().to_string();
+        assert!(e.contains("1699 of 2000 MHz"), "{e}");
+        assert_eq!(wait_ramped(SHORT, 2000, || Ok(1700)).unwrap(), 1700);
+        let mut seen = [345, 900, 1980].into_iter();
+        assert_eq!(wait_ramped(Duration::from_secs(10), 1980, || Ok(seen.next().unwrap())).unwrap(), 1980);
+        let broken = wait_ramped(SHORT, 2000, || Err(refuse("gone")));
+        assert!(broken.is_err(), "what the work says is passed on");
     }
 }

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use scheidegg::{Error, Result};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::faults;
 use super::gpu::{Gpu, GpuFacts};
@@ -75,22 +76,80 @@ impl Environment {
         }
     }
 
-    /// Writes `env.json`.
+    /// Writes `env.json` for a run that begins.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn write(&self, run: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).map_err(|e| Error::Other(format!("env.json: {e}")))?;
-        write_whole(&run.join("env.json"), (text + "\n").as_bytes())
+        let mut all = self.json()?;
+        all["calls"] = Value::Array(vec![self.json()?]);
+        save(run, &all)
+    }
+
+    /// Adds a call to the `env.json` of a run that goes on, and returns its number, the first call's being 1. The machine
+    /// may be another one of the same kind; the program may not be another one.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the run was begun by another commit, on another GPU or processor, or with another number of
+    /// threads: its numbers would stand beside ones that cannot be compared with them. [`Error::Io`] without `env.json`.
+    pub fn join(&self, run: &Path) -> Result<usize> {
+        let path = run.join("env.json");
+        let text = fs::read_to_string(&path).map_err(|e| Error::io(&path, e))?;
+        let mut all: Value = serde_json::from_str(&text).map_err(|e| Error::file(&path, e.to_string()))?;
+        let mine = self.json()?;
+        for pointer in ["/commit", "/gpu/name", "/cpu", "/threads"] {
+            let (before, now) = (all.pointer(pointer).cloned(), mine.pointer(pointer).cloned());
+            let (before, now) = (before.unwrap_or_default(), now.unwrap_or_default());
+            if before != now {
+                let what = format!(
+                    "the run was begun with {} = {before}, this is {now}: start a run of its own",
+                    &pointer[1..]
+                );
+                return Err(Error::file(&path, what));
+            }
+        }
+        if !all["calls"].is_array() {
+            let mut first = all.clone();
+            if let Some(o) = first.as_object_mut() {
+                o.remove("calls");
+            }
+            all["calls"] = Value::Array(vec![first]);
+        }
+        let calls = all["calls"].as_array_mut().expect("made one above");
+        calls.push(mine);
+        let number = calls.len();
+        save(run, &all)?;
+        Ok(number)
+    }
+
+    fn json(&self) -> Result<Value> {
+        serde_json::to_value(self).map_err(|e| Error::Other(format!("env.json: {e}")))
     }
 }
 
-/// Writes `manifest.csv`: every file of a run with its size and checksum.
+fn save(run: &Path, all: &Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(all).map_err(|e| Error::Other(format!("env.json: {e}")))?;
+    write_whole(&run.join("env.json"), (text + "\n").as_bytes())
+}
+
+/// Writes `manifest.csv`: every file of a run with its size and checksum, and the machine, driver and commit behind it as
+/// `env.json` has them. A manifest that is written again later (for a report made elsewhere) names the machine of the
+/// run, not its own.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn write_manifest(run: &Path) -> Result<()> {
-    let mut table = Table::new(run.join("manifest.csv"), &["file", "bytes", "fnv1a64", "commit"]);
+    let columns = ["file", "bytes", "fnv1a64", "commit", "machine", "driver"];
+    let mut table = Table::new(run.join("manifest.csv"), &columns);
+    let env = fs::read_to_string(run.join("env.json")).unwrap_or_default();
+    let env: Value = serde_json::from_str(&env).unwrap_or_default();
+    let word = |pointer: &str| env.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_string();
+    let cpu = word("/cpu");
+    let machine = match word("/gpu/name") {
+        gpu if gpu.is_empty() => cpu,
+        gpu => format!("{gpu}, {cpu}"),
+    };
+    let commit = Some(word("/commit")).filter(|c| !c.is_empty()).unwrap_or_else(|| COMMIT.to_string());
     let mut names = Vec::new();
     for entry in fs::read_dir(run).map_err(|e| Error::io(run, e))? {
         let entry = entry.map_err(|e| Error::io(run, e))?;
@@ -104,7 +163,8 @@ pub fn write_manifest(run: &Path) -> Result<()> {
         let path = run.join(&name);
         let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
         let hash = format!("{:016x}", fnv1a(&bytes));
-        table.push([name, bytes.len().to_string(), hash, COMMIT.to_string()]);
+        let (commit, machine) = (commit.clone(), machine.clone());
+        table.push([name, bytes.len().to_string(), hash, commit, machine, word("/gpu/driver")]);
     }
     table.write()
 }
@@ -143,5 +203,40 @@ mod tests {
         assert_eq!(civil(0), (1970, 1, 1));
         assert_eq!(civil(11_016), (2000, 2, 29));
         assert_eq!(civil(20_786), (2026, 11, 29));
+    }
+
+    #[test]
+    fn a_run_in_two_calls_records_both_and_refuses_another_program() {
+        let run = std::env::temp_dir().join(format!("scheidegg-env-{}", std::process::id()));
+        fs::create_dir_all(&run).unwrap();
+        let gpu = GpuFacts { name: "NVIDIA H200".into(), driver: "580".into(), ..GpuFacts::default() };
+        let first = Environment { gpu: Some(gpu.clone()), date: "one".into(), ..Environment::here() };
+        assert!(first.join(&run).is_err(), "there is nothing to go on with");
+        first.write(&run).unwrap();
+        let later = Environment {
+            gpu: Some(GpuFacts { driver: "581".into(), ..gpu.clone() }),
+            date: "two".into(),
+            ..first.clone()
+        };
+        assert_eq!(later.join(&run).unwrap(), 2);
+        let read =
+            || -> Value { serde_json::from_str(&fs::read_to_string(run.join("env.json")).unwrap()).unwrap() };
+        let env = read();
+        assert_eq!((env["date"].as_str(), env["calls"].as_array().unwrap().len()), (Some("one"), 2));
+        assert_eq!(env.pointer("/calls/1/gpu/driver").and_then(Value::as_str), Some("581"));
+        let other = Environment { commit: "another".into(), ..first.clone() };
+        let e = other.join(&run).unwrap_err().to_string();
+        assert!(e.contains("env.json") && e.contains("another"), "{e}");
+        let other = GpuFacts { name: "A100".into(), ..gpu };
+        assert!(Environment { gpu: Some(other), ..first }.join(&run).is_err());
+        assert_eq!(read(), env, "a refused call changes nothing");
+        // The manifest names the machine of the run.
+        write_manifest(&run).unwrap();
+        let manifest = Table::read(run.join("manifest.csv")).unwrap();
+        let row = manifest.find(&[("file", "env.json"), ("driver", "580")]).unwrap();
+        assert!(row.text("machine").starts_with("NVIDIA H200"));
+        let bytes = fs::read(run.join("env.json")).unwrap();
+        assert_eq!(row.text("fnv1a64"), format!("{:016x}", fnv1a(&bytes)));
+        fs::remove_dir_all(run).unwrap();
     }
 }

@@ -68,6 +68,13 @@ impl Table {
         Ok(())
     }
 
+    /// Sorts the rows; equal ones keep their order.
+    pub fn sort_by_key<K: Ord>(&mut self, key: impl Fn(Row<'_>) -> K) {
+        let mut order: Vec<(K, usize)> = self.rows().enumerate().map(|(i, r)| (key(r), i)).collect();
+        order.sort();
+        self.rows = order.into_iter().map(|(_, i)| std::mem::take(&mut self.rows[i])).collect();
+    }
+
     /// Writes the table; the file appears whole or not at all.
     ///
     /// # Errors
@@ -226,6 +233,32 @@ mod tests {
         let cell = back.find(&[("step", "opt1")]).unwrap().cell("us_per_frame").unwrap();
         assert_eq!((cell.value, cell.line), (53.2, 2));
         assert_eq!(back.find(&[("step", "opt2")]).unwrap().number("us_per_frame"), None);
+    }
+
+    #[test]
+    fn commas_quotes_and_empty_values_survive_the_file() {
+        let path = std::env::temp_dir().join(format!("scheidegg-quotes-{}.csv", std::process::id()));
+        let values = ["a,b", "\"", "\"\"", "say \"x\", then", "", " blank ", "step=\"1\""];
+        let mut table = Table::new(&path, &["1", "2", "3", "4,5", "6", "7", "8"]);
+        table.push(values.map(String::from));
+        table.push(values.map(|v| v.chars().rev().collect()));
+        table.write().unwrap();
+        let back = Table::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(back, table);
+        // As RFC 4180 has it, so that other programs read it too.
+        assert_eq!(join(&["a,b".into(), "\"".into()]), "\"a,b\",\"\"\"\"\n");
+    }
+
+    #[test]
+    fn rows_are_sorted_and_equal_ones_keep_their_order() {
+        let mut table = Table::new("t.csv", &["k", "v"]);
+        for (k, v) in [("2", "a"), ("1", "b"), ("2", "c"), ("1", "d")] {
+            table.push([k, v].map(String::from));
+        }
+        table.sort_by_key(|r| r.text("k").to_string());
+        let values: Vec<&str> = table.rows().map(|r| r.text("v")).collect();
+        assert_eq!(values, ["b", "d", "a", "c"]);
     }
 
     #[test]

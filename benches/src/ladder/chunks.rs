@@ -8,10 +8,12 @@ use std::sync::Arc;
 use scheidegg::{Clusters, Frames, Params, Pedestal, Result, Shape, record_bytes};
 use scheidegg_kernels::device::abi::Header;
 
-use super::device::{Device, Event, Pinned, Stream};
+use super::device::Device;
 use super::kernels::{CAPACITY, Kernels, Planes, Scratch, Span, header_of};
 use super::measure::{Driver, Take, Traffic};
+use super::memory::Pinned;
 use super::steps::{ChunkPlan, Delivery, LANES};
+use super::stream::{Event, Stream};
 
 /// A chunk in flight.
 struct Slot {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use scheidegg::{Clusters, Frames, Params, Pedestal, Result, Shape, record_bytes};
 
-use super::device::{Device, Event, Graph, Pinned, Stream};
+use super::device::Device;
 use super::kernels::{CAPACITY, Kernels, Planes, RECORDS_AT, Scratch, Span, header_of};
 use super::measure::{Driver, Take, Traffic};
+use super::memory::Pinned;
 use super::steps::{FramePlan, LANES, Ownership};
+use super::stream::{Event, Graph, Stream};
 
 /// Results that own their memory, as words so that records are aligned (`i32` records are whole words).
 type Owned = Vec<u32>;

@@ -8,7 +8,9 @@ use scheidegg_kernels::device::abi::{
 };
 use scheidegg_kernels::{Decision, Real, ptx};
 
-use super::device::{Device, DeviceMemory, Function, Module, Stream};
+use super::device::{Device, Function, Module};
+use super::memory::DeviceMemory;
+use super::stream::Stream;
 
 /// Clusters that a frame's result has room for, as in the published steps.
 pub const CAPACITY: u64 = 3000;

@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 use scheidegg::{ClusterSize, Clusters, Error, Params, Precision, Result};
 
 use super::chunks::ChunkDriver;
-use super::device::{Device, DeviceMemory, Stream};
+use super::device::Device;
 use super::finders::FinderDriver;
 use super::frames::FrameDriver;
+use super::memory::DeviceMemory;
 use super::steps::{How, Step};
+use super::stream::Stream;
 use crate::backends;
+use crate::harness::energy::between_steps;
 use crate::harness::faults::Faults;
 use crate::harness::gpu::Gpu;
 use crate::harness::table::Table;
@@ -70,8 +73,9 @@ pub struct Plan {
     pub energy: Duration,
 }
 
-/// The columns of `steps.csv`.
-pub const COLUMNS: [&str; 23] = [
+/// The columns of `steps.csv`. `spread_percent` is how far a repetition lies above the best warm one; the largest of the
+/// warm ones is the step's spread.
+pub const COLUMNS: [&str; 24] = [
     "step",
     "size",
     "precision",
@@ -83,6 +87,7 @@ pub const COLUMNS: [&str; 23] = [
     "phase",
     "wall_s",
     "us_per_frame",
+    "spread_percent",
     "frames_per_s",
     "minor_faults",
     "major_faults",
@@ -171,15 +176,12 @@ pub fn ready<'a>(plan: &Plan, scene: &'a Scene, gate: Option<&Gpu>) -> Result<Re
 /// # Errors
 /// As [`ready`]; [`Error::Other`] when repetitions disagree.
 pub fn run(plan: &Plan, path: &Path) -> Result<()> {
-    let gpu = match plan.step.on_gpu() {
-        true => {
-            let gpu = Gpu::open()?;
-            gpu.require_idle(Duration::from_secs(5))?;
-            Some(gpu)
-        }
-        false => None,
-    };
+    let gpu = if plan.step.on_gpu() { Some(Gpu::open()?) } else { None };
+    // While the CPU makes the frames, the GPU's counter forgets the step before.
     let scene = Scene::new(&ladder_detector(), plan.frames)?;
+    if let Some(gpu) = &gpu {
+        gpu.require_idle(Duration::from_secs(5))?;
+    }
     let mut ready = ready(plan, &scene, gpu.as_ref())?;
     let mut table = Table::new(path, &COLUMNS);
     let mut counts = Vec::new();
@@ -226,27 +228,30 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
         && gpu.joules().is_some()
         && !plan.energy.is_zero()
     {
-        // Long enough for a counter that moves every 100 ms; resets are part of it, which the wall time here shows.
-        let (before, start, mut passes) = (gpu.joules().unwrap_or(0.0), Instant::now(), 0usize);
-        while start.elapsed() < plan.energy {
-            ready.driver.reset()?;
-            ready.driver.run(&mut |_| Ok(()))?;
-            passes += 1;
-        }
-        let wall = start.elapsed().as_secs_f64();
-        let joules = gpu.joules().unwrap_or(0.0) - before;
-        energy_frames = Some(passes * plan.frames);
+        // Resets are part of it, which the wall time here shows.
+        let (start, joules) = (Instant::now(), || gpu.joules().unwrap_or(0.0));
+        let energy = between_steps(
+            plan.energy,
+            || start.elapsed().as_secs_f64(),
+            joules,
+            || {
+                ready.driver.reset()?;
+                ready.driver.run(&mut |_| Ok(()))
+            },
+        )?;
+        energy_frames = Some(energy.passes * plan.frames);
         rows.push((
             plan.repetitions,
             "energy",
-            wall,
+            energy.wall_s,
             None,
-            Some(joules),
+            Some(energy.joules),
             Some(gpu.sm_mhz()),
             ready.driver.traffic(),
         ));
     }
     let threads = if plan.step.on_gpu() { 1 } else { plan.threads };
+    let best = rows.iter().filter(|r| r.1 == "warm").map(|r| r.2).fold(f64::INFINITY, f64::min);
     for (repetition, phase, wall, faults, joules, clock, traffic) in rows {
         let frames = if phase == "energy" { energy_frames.unwrap_or(plan.frames) } else { plan.frames };
         let per = |v: f64| v / frames as f64;
@@ -264,6 +269,7 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
             phase.to_string(),
             format!("{wall:.6}"),
             format!("{:.4}", per(wall) * 1e6),
+            if phase == "energy" { String::new() } else { format!("{:.2}", 100.0 * (wall - best) / best) },
             format!("{:.1}", frames as f64 / wall),
             or_empty(faults.map(|f| f.minor.to_string())),
             or_empty(faults.map(|f| f.major.to_string())),
@@ -279,4 +285,53 @@ pub fn run(plan: &Plan, path: &Path) -> Result<()> {
         ]);
     }
     table.write()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::table::Row;
+
+    #[test]
+    fn a_step_writes_a_row_a_repetition_and_the_first_one_is_cold() {
+        let path = std::env::temp_dir().join(format!("scheidegg-step-{}.csv", std::process::id()));
+        let plan = Plan {
+            step: Step::named("baseline").unwrap(),
+            size: 3,
+            precision: Precision::F64F32,
+            frames: 6,
+            repetitions: 4,
+            threads: 2,
+            backend: "cpu".into(),
+            energy: Duration::from_secs(1),
+        };
+        run(&plan, &path).unwrap();
+        let table = Table::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let phases: Vec<&str> = table.rows().map(|r| r.text("phase")).collect();
+        assert_eq!(phases, ["cold", "warm", "warm", "warm"], "no energy without a GPU");
+        let first = table.rows().next().unwrap();
+        // About 2150 clusters a frame in this scene.
+        assert!(first.number("clusters").is_some_and(|n| (10_000.0..16_000.0).contains(&n)));
+        let warm: Vec<Row<'_>> = table.rows().filter(|r| r.text("phase") == "warm").collect();
+        let best = warm.iter().filter_map(|r| r.number("wall_s")).fold(f64::INFINITY, f64::min);
+        for r in table.rows() {
+            assert_eq!(
+                (r.text("clusters"), r.text("checksum")),
+                (first.text("clusters"), first.text("checksum"))
+            );
+            let (wall, us) = (r.number("wall_s").unwrap(), r.number("us_per_frame").unwrap());
+            assert!((wall / 6.0 * 1e6 - us).abs() < 0.5, "{wall} s, {us} us a frame");
+            let spread = r.number("spread_percent").unwrap();
+            assert!((100.0 * (wall / best - 1.0) - spread).abs() < 0.2, "{spread} % at {wall} of {best} s");
+            let (faults, each) =
+                (r.number("minor_faults").unwrap(), r.number("minor_faults_per_frame").unwrap());
+            assert!((faults / 6.0 - each).abs() < 0.001);
+            assert_eq!((r.text("threads"), r.text("energy_mj_per_frame"), r.text("sm_mhz")), ("2", "", ""));
+        }
+        assert!(
+            warm.iter().any(|r| r.text("spread_percent") == "0.00"),
+            "the best warm one lies above itself by 0"
+        );
+    }
 }

@@ -1,22 +1,25 @@
 //! The whole ladder: a fresh process for each step, one table of all repetitions, one of what they come to.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use scheidegg::{Error, Precision, Result};
+use scheidegg::{Precision, Result};
 
+use super::budget::{self, Cost, Pace};
 use super::measure::COLUMNS;
-use super::steps::Step;
+use super::steps::{How, Step};
+use super::summary::{SUMMARY, check, summarise};
+use crate::harness::child::{child, parts};
+use crate::harness::skips::Skips;
 use crate::harness::table::{Row, Table};
+use crate::harness::times::Times;
 
 /// What of the ladder is climbed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Frames of a repetition.
     pub frames: usize,
-    /// Repetitions a step.
+    /// Repetitions a step, when there is time for them.
     pub repetitions: usize,
     /// Sides of windows.
     pub sizes: Vec<usize>,
@@ -28,148 +31,110 @@ pub struct Plan {
     pub energy_s: f64,
     /// The longest that a step may take.
     pub patience: Duration,
-    /// No further step is started after this.
+    /// When the ladder must have ended; repetitions are cut for it, then steps.
     pub until: Option<Instant>,
+    /// The number of the call; the steps that earlier ones have measured are kept.
+    pub call: usize,
 }
 
-/// The columns of `ladder.csv`.
-pub const SUMMARY: [&str; 23] = [
-    "step",
-    "size",
-    "precision",
-    "payload",
-    "lanes",
-    "threads",
-    "frames",
-    "repetitions",
-    "cold_us_per_frame",
-    "best_us_per_frame",
-    "median_us_per_frame",
-    "spread_percent",
-    "frames_per_s",
-    "cold_faults_per_frame",
-    "plateau_faults_per_frame",
-    "major_faults",
-    "clusters",
-    "checksum",
-    "h2d_bytes_per_frame",
-    "d2h_bytes_per_frame",
-    "result_bytes_per_frame",
-    "energy_mj_per_frame",
-    "sm_mhz",
-];
-
-/// What a step's repetitions come to: cold is the first one, warm the best of the rest; the spread is from the best to
-/// the worst of the warm ones, in percent of the best.
-pub fn summarise(rows: &[Row<'_>]) -> Option<Vec<String>> {
-    let first = *rows.first()?;
-    let phase = |p: &'static str| rows.iter().filter(move |r| r.text("phase") == p);
-    let mut warm: Vec<f64> = phase("warm").filter_map(|r| r.number("us_per_frame")).collect();
-    warm.sort_by(f64::total_cmp);
-    let (best, worst) = (*warm.first()?, *warm.last()?);
-    let mut faults: Vec<f64> = phase("warm").filter_map(|r| r.number("minor_faults_per_frame")).collect();
-    faults.sort_by(f64::total_cmp);
-    let of = |p, c: &str| phase(p).next().map_or("", |r| r.text(c)).to_string();
-    let major: f64 = phase("warm").filter_map(|r| r.number("major_faults")).sum();
-    let last = *phase("warm").next_back()?;
-    let keep = |c: &str| first.text(c).to_string();
-    Some(vec![
-        keep("step"),
-        keep("size"),
-        keep("precision"),
-        keep("payload"),
-        keep("lanes"),
-        keep("threads"),
-        keep("frames"),
-        (warm.len() + phase("cold").count()).to_string(),
-        of("cold", "us_per_frame"),
-        format!("{best:.4}"),
-        format!("{:.4}", warm[warm.len() / 2]),
-        format!("{:.2}", 100.0 * (worst - best) / best),
-        format!("{:.1}", 1e6 / best),
-        of("cold", "minor_faults_per_frame"),
-        faults.get(faults.len() / 2).map_or(String::new(), |f| format!("{f:.3}")),
-        major.to_string(),
-        keep("clusters"),
-        keep("checksum"),
-        last.text("h2d_bytes_per_frame").into(),
-        last.text("d2h_bytes_per_frame").into(),
-        last.text("result_bytes_per_frame").into(),
-        of("energy", "energy_mj_per_frame"),
-        last.text("sm_mhz").into(),
-    ])
+/// A process of the ladder.
+#[derive(Clone, Copy)]
+struct Job {
+    step: &'static Step,
+    size: usize,
+    precision: Precision,
+    /// Threads of the CPU; none for the best of a sweep.
+    threads: Option<usize>,
+    /// One of a sweep over threads: a row of `baseline_threads.csv`, not of `ladder.csv`.
+    sweep: bool,
 }
 
-/// Runs this program again with other arguments, its words in a file. Kills it when it takes too long.
-///
-/// # Errors
-/// [`Error::Other`] with its last line when it fails.
-pub fn child(arguments: &[String], log: &Path, patience: Duration) -> Result<()> {
-    let program = std::env::current_exe().map_err(|e| Error::Other(format!("this program: {e}")))?;
-    let file = File::create(log).map_err(|e| Error::io(log, e))?;
-    let copy = file.try_clone().map_err(|e| Error::io(log, e))?;
-    let mut child = Command::new(&program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(file)
-        .stderr(copy)
-        .spawn()
-        .map_err(|e| Error::io(&program, e))?;
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait().map_err(|e| Error::io(&program, e))? {
-            Some(status) => break Some(status),
-            None if start.elapsed() > patience => {
-                let _ = child.kill();
-                let _ = child.wait();
-                break None;
-            }
-            None => std::thread::sleep(Duration::from_millis(2)),
+/// Repetitions of a thread count in a sweep.
+const SWEEP: usize = 3;
+
+impl Job {
+    fn name(&self) -> String {
+        let name = format!("{}-{}-{}", self.step.name, self.size, self.precision);
+        match self.threads {
+            Some(threads) if !self.step.on_gpu() => format!("{name}-{threads}"),
+            _ => name,
         }
-    };
-    let words = fs::read_to_string(log).unwrap_or_default();
-    let last = words.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("it said nothing");
-    let last = last.trim_start_matches("scheidegg-bench: ").to_string();
-    match status {
-        Some(status) if status.success() => Ok(()),
-        Some(status) if status.code().is_some() => Err(Error::Other(last)),
-        Some(status) => Err(Error::Other(format!("{status}: {last}"))),
-        None => Err(Error::Other(format!("stopped after {} s: {last}", patience.as_secs()))),
+    }
+
+    fn cost(&self, plan: &Plan) -> Cost {
+        let threads = self.threads.unwrap_or_else(most_threads);
+        let energy = if self.sweep { 0.0 } else { plan.energy_s };
+        budget::expected(self.step, self.size, threads, plan.frames, energy)
+    }
+
+    fn wanted(&self, plan: &Plan) -> usize {
+        if self.sweep { SWEEP.min(plan.repetitions) } else { plan.repetitions }
+    }
+
+    fn is(&self, row: &Row<'_>) -> bool {
+        let (size, precision) = (self.size.to_string(), self.precision.to_string());
+        let same = row.is(&[("step", self.step.name), ("size", &size), ("precision", &precision)]);
+        same && (!self.sweep || self.threads.is_some_and(|t| row.text("threads") == t.to_string()))
     }
 }
 
-/// What a run left out and why: `skips.csv`.
-pub struct Skips {
-    table: Table,
+fn most_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-impl Skips {
-    /// Goes on with the skips of a run that are written already.
-    pub fn of(run: &Path) -> Skips {
-        let path = run.join("skips.csv");
-        let table = Table::read(&path).unwrap_or_else(|_| Table::new(&path, &["what", "reason"]));
-        Skips { table }
-    }
-
-    /// Adds one and prints it.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn add(&mut self, what: &str, reason: &str) -> Result<()> {
-        println!("SKIPPED: {what}: {reason}");
-        self.table.push([what.to_string(), reason.to_string()]);
-        self.table.write()
-    }
+/// Thread counts of a sweep: 1, 2, 4 and so on, and all.
+fn thread_counts(most: usize) -> Vec<usize> {
+    let mut counts: Vec<usize> = (0..).map(|k| 1 << k).take_while(|t| *t < most).collect();
+    counts.push(most);
+    counts
 }
 
-/// The folder for what children write.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn parts(run: &Path) -> Result<PathBuf> {
-    let parts = run.join("parts");
-    fs::create_dir_all(&parts).map_err(|e| Error::io(&parts, e))?;
-    Ok(parts)
+/// What is measured, in the order in which it is missed most: our own steps and the story in the precision that it is
+/// told in, the questions, then the other precision.
+fn jobs(plan: &Plan) -> Vec<Job> {
+    let wanted = |s: &&Step| plan.steps.is_empty() || plan.steps.iter().any(|n| n == s.name);
+    let mut all = Vec::new();
+    for step in Step::all().filter(wanted) {
+        for &size in &plan.sizes {
+            all.extend(step.precisions().iter().map(|p| (step, size, *p)));
+        }
+    }
+    // Stable: within a rank the steps keep their order. The quick steps first: none of them is worth leaving out.
+    all.sort_by_key(|(step, _, precision)| {
+        let told = *precision == step.told_in();
+        match (told, step.is_rung(), step.how) {
+            (true, true, How::Chunks(_) | How::Library { .. }) => 0,
+            (true, true, _) => 1,
+            (true, false, _) => 2,
+            _ => 3,
+        }
+    });
+    let mut jobs = Vec::new();
+    for (step, size, precision) in all {
+        let job = |threads, sweep| Job { step, size, precision, threads, sweep };
+        match (step.on_gpu(), step.name) {
+            (true, _) => jobs.push(job(Some(1), false)),
+            // The first rung is about the best number of threads; the other one on the CPU is a check of clusters.
+            (false, "baseline") => {
+                jobs.extend(thread_counts(most_threads()).into_iter().map(|t| job(Some(t), true)));
+                jobs.push(job(None, false));
+            }
+            (false, _) => jobs.push(job(Some(most_threads()), false)),
+        }
+    }
+    jobs
+}
+
+/// Seconds that the ladder is expected to take, and the number of its processes.
+pub fn estimate(plan: &Plan) -> (f64, usize) {
+    let jobs = jobs(plan);
+    (jobs.iter().map(|j| j.cost(plan).of(j.wanted(plan))).sum(), jobs.len())
+}
+
+/// Where a row stands in the story.
+fn place(row: Row<'_>) -> (usize, String, std::cmp::Reverse<String>) {
+    let step = Step::all().position(|s| s.name == row.text("step")).unwrap_or(usize::MAX);
+    (step, row.text("size").to_string(), std::cmp::Reverse(row.text("precision").to_string()))
 }
 
 struct Climb<'a> {
@@ -179,50 +144,44 @@ struct Climb<'a> {
     summary: Table,
     sweep: Table,
     skips: Skips,
+    times: Times,
+    pace: Pace,
 }
 
 impl Climb<'_> {
-    fn one(
-        &mut self,
-        step: &Step,
-        size: usize,
-        precision: Precision,
-        threads: usize,
-        repetitions: usize,
-        energy: bool,
-    ) -> Result<Option<Table>> {
-        let name = match step.on_gpu() {
-            true => format!("{}-{size}-{precision}", step.name),
-            false => format!("{}-{size}-{precision}-{threads}", step.name),
-        };
-        if self.plan.until.is_some_and(|u| Instant::now() > u) {
-            self.skips.add(&name, "the time for the run is spent")?;
-            return Ok(None);
-        }
+    /// Measures one, or says why not.
+    fn one(&mut self, job: Job, repetitions: usize) -> Result<Option<Table>> {
+        let name = job.name();
         let parts = parts(self.run)?;
         let csv = parts.join(format!("{name}.csv"));
+        let energy = if job.sweep { 0.0 } else { self.plan.energy_s };
         let arguments: Vec<String> = [
             "step".into(),
-            step.name.into(),
+            job.step.name.into(),
             "--size".into(),
-            size.to_string(),
+            job.size.to_string(),
             "--precision".into(),
-            precision.to_string(),
+            job.precision.to_string(),
             "--frames".into(),
             self.plan.frames.to_string(),
             "--repeats".into(),
             repetitions.to_string(),
             "--threads".into(),
-            threads.to_string(),
+            job.threads.unwrap_or(1).to_string(),
             "--backend".into(),
             self.plan.backend.clone(),
             "--energy-s".into(),
-            if energy { self.plan.energy_s.to_string() } else { "0".into() },
+            energy.to_string(),
             "--csv".into(),
             csv.display().to_string(),
         ]
         .into();
-        match child(&arguments, &parts.join(format!("{name}.log")), self.plan.patience) {
+        let start = Instant::now();
+        let outcome = child(&arguments, &parts.join(format!("{name}.log")), self.plan.patience);
+        let (expected, took) = (job.cost(self.plan).of(repetitions), start.elapsed().as_secs_f64());
+        self.pace.add(expected, took);
+        self.times.add("ladder", &name, repetitions, expected, took)?;
+        match outcome {
             Ok(()) => Ok(Some(Table::read(csv)?)),
             Err(e) => {
                 self.skips.add(&name, &e.to_string())?;
@@ -249,125 +208,160 @@ impl Climb<'_> {
                 summary[17],
             );
             self.summary.push(summary);
+            self.summary.sort_by_key(place);
             self.summary.write()?;
         }
         self.all.append(table)?;
+        self.all.sort_by_key(place);
         self.all.write()
     }
 
-    /// Thread counts of the baseline: 1, 2, 4 and so on, and all.
-    fn sweep(&mut self, step: &Step, size: usize, precision: Precision) -> Result<usize> {
-        let most = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut counts: Vec<usize> = (0..).map(|k| 1 << k).take_while(|t| *t < most).collect();
-        counts.push(most);
-        let mut best = (f64::INFINITY, 1);
-        for threads in counts {
-            let Some(table) = self.one(step, size, precision, threads, 3, false)? else { continue };
-            let rows: Vec<Row<'_>> = table.rows().collect();
-            let Some(summary) = summarise(&rows) else { continue };
-            if let Ok(us) = summary[9].parse::<f64>()
-                && us < best.0
-            {
-                best = (us, threads);
-            }
-            println!("baseline  {size}x{size} {precision} {threads:>2} thr: {:>9} us/frame", summary[9]);
-            self.sweep.push(summary);
-            self.sweep.write()?;
-        }
-        Ok(best.1)
+    fn keep_sweep(&mut self, table: &Table) -> Result<()> {
+        let rows: Vec<Row<'_>> = table.rows().collect();
+        let Some(summary) = summarise(&rows) else { return Ok(()) };
+        println!(
+            "{:9} {}x{} {} {:>2} thr: {:>9} us/frame",
+            summary[0], summary[1], summary[1], summary[2], summary[5], summary[9]
+        );
+        self.sweep.push(summary);
+        self.sweep.write()
     }
-}
 
-/// What is measured, the story first: a run that is short of time loses what is least missed.
-fn order(plan: &Plan) -> Vec<(&'static Step, usize, Precision)> {
-    let wanted = |s: &&Step| plan.steps.is_empty() || plan.steps.iter().any(|n| n == s.name);
-    let mut all = Vec::new();
-    for step in Step::all().filter(wanted) {
-        for &size in &plan.sizes {
-            all.extend(step.precisions().iter().map(|p| (step, size, *p)));
-        }
+    /// The thread count that was best in the sweep.
+    fn best_threads(&self, job: Job) -> usize {
+        let rows = self.sweep.rows().filter(|r| job.is(r));
+        let times =
+            rows.filter_map(|r| Some((r.number("best_us_per_frame")?, r.number("threads")? as usize)));
+        times.min_by(|a, b| a.0.total_cmp(&b.0)).map_or_else(most_threads, |(_, threads)| threads)
     }
-    // Stable: within a rank the steps keep their order.
-    all.sort_by_key(|(step, _, precision)| match (step.is_rung(), *precision == step.told_in()) {
-        (true, true) => 0,
-        (false, true) => 1,
-        _ => 2,
-    });
-    all
+
+    fn is_done(&self, job: Job) -> bool {
+        let table = if job.sweep { &self.sweep } else { &self.summary };
+        table.rows().any(|r| job.is(&r))
+    }
 }
 
 /// Climbs the ladder and writes `steps.csv` (every repetition), `ladder.csv` (a row a step), `baseline_threads.csv` and
-/// `checks.csv`.
+/// `checks.csv`. In a later call of a run only what is not there yet is measured.
 ///
 /// # Errors
-/// [`Error::Other`] when two steps found different clusters; those of writing. A step that cannot run is a line in
-/// `skips.csv`.
+/// [`scheidegg::Error::Other`] when two steps found different clusters; those of writing. A step that cannot run is a
+/// line in `skips.csv`.
 pub fn run(plan: &Plan, run: &Path) -> Result<()> {
     for name in &plan.steps {
         Step::named(name)?;
     }
+    let table = |name: &str, columns: &[&str]| match plan.call {
+        1 => Table::new(run.join(name), columns),
+        _ => Table::read(run.join(name)).unwrap_or_else(|_| Table::new(run.join(name), columns)),
+    };
     let mut climb = Climb {
         plan,
         run,
-        all: Table::new(run.join("steps.csv"), &COLUMNS),
-        summary: Table::new(run.join("ladder.csv"), &SUMMARY),
-        sweep: Table::new(run.join("baseline_threads.csv"), &SUMMARY),
-        skips: Skips::of(run),
+        all: table("steps.csv", &COLUMNS),
+        summary: table("ladder.csv", &SUMMARY),
+        sweep: table("baseline_threads.csv", &SUMMARY),
+        skips: Skips::of(run, "ladder")?,
+        times: Times::of(run, plan.call),
+        pace: Pace::default(),
     };
-    for (step, size, precision) in order(plan) {
-        // Only the first rung is about the CPU's speed; elsewhere all threads will do.
-        let threads = match step.name {
-            "baseline" => climb.sweep(step, size, precision)?,
-            _ if step.on_gpu() => 1,
-            _ => std::thread::available_parallelism().map_or(1, usize::from),
+    let jobs: Vec<Job> = jobs(plan).into_iter().filter(|j| !climb.is_done(*j)).collect();
+    for (i, job) in jobs.iter().enumerate() {
+        let mut repetitions = job.wanted(plan);
+        if let Some(until) = plan.until {
+            let left = until.saturating_duration_since(Instant::now()).as_secs_f64();
+            let costs: Vec<Cost> = jobs[i..].iter().map(|j| j.cost(plan)).collect();
+            match budget::repetitions(left, climb.pace.factor(), &costs, repetitions) {
+                Some(n) => repetitions = n,
+                None => {
+                    climb.skips.add(&job.name(), "the time for the run is spent")?;
+                    continue;
+                }
+            }
+        }
+        let job = match job.threads {
+            Some(_) => *job,
+            None => Job { threads: Some(climb.best_threads(*job)), ..*job },
         };
-        if let Some(table) = climb.one(step, size, precision, threads, plan.repetitions, step.on_gpu())? {
+        let Some(table) = climb.one(job, repetitions)? else { continue };
+        if job.sweep {
+            climb.keep_sweep(&table)?;
+        } else {
             climb.keep(table)?;
         }
     }
     check(&climb.summary, run)
 }
 
-/// Every step with the same window, precision and lanes must have found the same; says so in `checks.csv`.
-fn check(summary: &Table, run: &Path) -> Result<()> {
-    let mut checks = Table::new(
-        run.join("checks.csv"),
-        &["size", "precision", "lanes", "steps", "clusters", "checksum", "equal"],
-    );
-    let mut groups: Vec<[String; 3]> = Vec::new();
-    for row in summary.rows() {
-        let key = ["size", "precision", "lanes"].map(|c| row.text(c).to_string());
-        if !groups.contains(&key) {
-            groups.push(key);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(call: usize) -> Plan {
+        Plan {
+            frames: 2000,
+            repetitions: 6,
+            sizes: vec![3, 9],
+            steps: Vec::new(),
+            backend: "cpu".into(),
+            energy_s: 0.5,
+            patience: Duration::from_secs(60),
+            until: Some(Instant::now()),
+            call,
         }
     }
-    let mut wrong = Vec::new();
-    for [size, precision, lanes] in groups {
-        let wanted = [("size", size.as_str()), ("precision", &precision), ("lanes", &lanes)];
-        let rows: Vec<Row<'_>> = summary.rows().filter(|r| r.is(&wanted)).collect();
-        let sum = rows[0].text("checksum");
-        let odd: Vec<&str> =
-            rows.iter().filter(|r| r.text("checksum") != sum).map(|r| r.text("step")).collect();
-        if !odd.is_empty() {
-            wrong.push(format!(
-                "{size}x{size} {precision}: {} differ from {}",
-                odd.join(", "),
-                rows[0].text("step")
-            ));
+
+    #[test]
+    fn every_step_that_the_story_names_is_a_job_in_both_windows_and_precisions() {
+        let jobs = jobs(&plan(1));
+        for step in [
+            "baseline", "opt1", "opt2", "opt3", "opt4", "routeA", "opt5", "opt6", "routeB1", "routeB2",
+            "coarse", "many", "truesize", "i16", "direct", "library", "library1",
+        ] {
+            for size in [3, 9] {
+                for precision in [Precision::F64F32, Precision::F32] {
+                    let found = jobs.iter().filter(|j| {
+                        !j.sweep && j.step.name == step && j.size == size && j.precision == precision
+                    });
+                    assert_eq!(found.count(), 1, "{step} {size} {precision}");
+                }
+            }
         }
-        checks.push([
-            size.clone(),
-            precision.clone(),
-            lanes.clone(),
-            rows.len().to_string(),
-            rows[0].text("clusters").into(),
-            sum.into(),
-            if odd.is_empty() { "yes".into() } else { format!("no: {}", odd.join(" ")) },
-        ]);
+        assert_eq!(
+            jobs.iter().filter(|j| j.step.name == "opt7").count(),
+            2,
+            "opt7 is the step that turns to f32"
+        );
+        assert_eq!(jobs[0].step.name, "coarse", "what is quick and ours comes first");
+        let sweep = jobs.iter().position(|j| j.sweep).unwrap();
+        let best = jobs.iter().position(|j| j.threads.is_none()).unwrap();
+        assert!(sweep < best, "the best thread count is known before it is used");
+        assert_eq!(thread_counts(16), [1, 2, 4, 8, 16]);
+        assert_eq!(thread_counts(6), [1, 2, 4, 6]);
     }
-    checks.write()?;
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Other(format!("steps found different clusters: {}", wrong.join("; ")))),
+
+    #[test]
+    fn without_time_every_step_is_named_as_left_out_and_what_is_there_is_kept() {
+        let run_dir = std::env::temp_dir().join(format!("scheidegg-climb-{}", std::process::id()));
+        std::fs::create_dir_all(&run_dir).unwrap();
+        run(&plan(1), &run_dir).unwrap();
+        let all = Table::read(run_dir.join("skips.csv")).unwrap().len();
+        assert_eq!(all, jobs(&plan(1)).len());
+        // A later call finds one step measured.
+        let mut done = Table::new(run_dir.join("ladder.csv"), &SUMMARY);
+        done.push(SUMMARY.map(|c| match c {
+            "step" => "opt4".to_string(),
+            "size" => "3".to_string(),
+            "precision" => "f64f32".to_string(),
+            _ => "1".to_string(),
+        }));
+        done.write().unwrap();
+        run(&plan(2), &run_dir).unwrap();
+        let skips = Table::read(run_dir.join("skips.csv")).unwrap();
+        assert_eq!(skips.len(), all - 1);
+        assert!(skips.find(&[("what", "opt4-3-f64f32")]).is_none());
+        assert!(skips.find(&[("what", "opt4-3-f32")]).is_some());
+        assert!(Table::read(run_dir.join("ladder.csv")).unwrap().find(&[("step", "opt4")]).is_some());
+        std::fs::remove_dir_all(run_dir).unwrap();
     }
 }

@@ -131,7 +131,7 @@ pub const STEPS: &[Step] = &[
     step(
         "opt2",
         "opt2: 4 streams, a barrier a round",
-        "four frames at once, one a stream; all wait for the slowest, then counts, then clusters",
+        "four frames at once of a batch of 2000, one a stream; all wait for the slowest, then counts, then clusters",
         How::Frames(FramePlan { unit: 4, ring: 1, pinned: false, count_first: true, ..BASE }),
     ),
     step(
@@ -274,6 +274,19 @@ impl Step {
         })
     }
 
+    /// The step that this one changes: the one before it, but for the routes, which leave the way and lead nowhere.
+    pub fn follows(&self) -> Option<&'static Step> {
+        let name = match self.name {
+            "opt5" => "opt4",
+            "routeB2" | "opt6" => "opt5",
+            name => {
+                let at = STEPS.iter().position(|s| s.name == name)?;
+                return STEPS.get(at.checked_sub(1)?);
+            }
+        };
+        STEPS.iter().find(|s| s.name == name)
+    }
+
     /// Pedestal chains.
     pub fn lanes(&self) -> usize {
         match self.how {
@@ -326,6 +339,20 @@ mod tests {
             assert_eq!(Step::all().position(|t| t.name == s.name), Some(i));
             assert_eq!(Step::named(s.name).unwrap().title, s.title);
         }
+        let follows = |name: &str| Step::named(name).unwrap().follows().map(|s| s.name);
+        for (step, before) in [
+            ("opt1", "baseline"),
+            ("routeA", "opt4"),
+            ("opt5", "opt4"),
+            ("routeB1", "opt5"),
+            ("routeB2", "opt5"),
+            ("opt6", "opt5"),
+            ("coarse", "opt7"),
+            ("library1", "library"),
+        ] {
+            assert_eq!(follows(step), Some(before), "{step}");
+        }
+        assert_eq!((follows("baseline"), follows("slots3")), (None, None));
         assert!(Step::named("opt99").unwrap_err().to_string().contains("opt1, opt2"));
     }
 }

@@ -12,7 +12,7 @@ use crate::ladder::measure::{Plan, ready};
 use crate::scene::{Scene, ladder_detector};
 
 /// Intervals of a timeline; more would be a smear.
-const TIMELINE: usize = 400;
+const TIMELINE: usize = 200;
 
 /// The columns of `probe.csv`: one row an engine.
 pub const COLUMNS: [&str; 16] = [

@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 use scheidegg::Result;
 
 use crate::harness::gpu::Gpu;
+use crate::harness::stats::Spread;
 use crate::harness::table::Table;
-use crate::ladder::device::{Device, DeviceMemory, Pinned, Stream};
+use crate::ladder::device::Device;
+use crate::ladder::memory::{DeviceMemory, Pinned};
+use crate::ladder::stream::Stream;
 
 /// Bytes of a frame of the ladder.
 pub const FRAME: usize = 400 * 400 * 2;
@@ -70,9 +73,8 @@ pub fn run(dir: &Path) -> Result<()> {
                 Ok(start.elapsed().as_secs_f64())
             };
             once()?;
-            let mut times = (0..5).map(|_| once()).collect::<Result<Vec<f64>>>()?;
-            times.sort_by(f64::total_cmp);
-            let (best, median, worst) = (times[0], times[2], times[4]);
+            let times = Spread::of(&(0..5).map(|_| once()).collect::<Result<Vec<f64>>>()?);
+            let median = times.median;
             let moved = (bytes * copies) as f64;
             table.push([
                 direction.to_string(),
@@ -83,7 +85,7 @@ pub fn run(dir: &Path) -> Result<()> {
                 format!("{:.3}", median / moved * FRAME as f64 * 1e6),
                 // Each way; `both` moves as much again the other way.
                 format!("{:.2}", moved / median / 1e9),
-                format!("{:.2}", 100.0 * (worst - best) / best),
+                format!("{:.2}", times.percent_of_least()),
             ]);
         }
     }

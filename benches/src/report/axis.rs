@@ -24,6 +24,12 @@ impl Axis {
         Axis { low, high: if high > low { high } else { low * 10.0 }, from, to, log: true }
     }
 
+    /// A logarithmic axis with some room around `low` to `high`, both above 0: for values within two decades, of which
+    /// whole ones would leave most of a drawing empty.
+    pub fn close(low: f64, high: f64, from: f64, to: f64) -> Axis {
+        Axis { low: low * 0.8, high: (high * 1.25).max(low * 2.0), from, to, log: true }
+    }
+
     /// Where a value stands; values outside stand at the end.
     pub fn at(&self, value: f64) -> f64 {
         let share = if self.log {
@@ -42,21 +48,16 @@ impl Axis {
     /// About eight round values to mark, with the words for them.
     pub fn ticks(&self) -> Vec<(f64, String)> {
         if self.log {
-            let mut ticks = Vec::new();
-            let decades = (self.high / self.low).log10().round();
-            let mut v = self.low;
-            while v <= self.high * 1.000_001 {
-                ticks.push((v, short(v)));
-                if decades <= 2.0 {
-                    for m in [2.0, 5.0] {
-                        if v * m < self.high * 0.999_999 {
-                            ticks.push((v * m, short(v * m)));
-                        }
-                    }
-                }
-                v *= 10.0;
-            }
-            return ticks;
+            let decades = (self.high / self.low).log10();
+            // Beyond eight decades every second one is marked.
+            let step = if decades > 8.0 { 2 } else { 1 };
+            let between: &[f64] = if decades <= 2.01 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+            let marks = (first..=last)
+                .step_by(step)
+                .flat_map(|d| between.iter().map(move |m| m * 10f64.powi(d)))
+                .filter(|v| (self.low * 0.999_999..=self.high * 1.000_001).contains(v));
+            return marks.map(|v| (v, short(v))).collect();
         }
         let raw = (self.high - self.low) / 7.0;
         let power = 10f64.powf(raw.log10().floor());
@@ -132,5 +133,9 @@ mod tests {
         let axis = Axis::log(3.0, 800.0, 0.0, 300.0);
         assert_eq!(axis.ends(), (1.0, 1000.0));
         assert!((axis.at(10.0) - 100.0).abs() < 1e-9);
+        let words = |a: Axis| a.ticks().into_iter().map(|t| t.1).collect::<Vec<_>>().join(" ");
+        assert_eq!(words(axis), "1 10 100 1000");
+        assert_eq!(words(Axis::close(1.0, 16.0, 0.0, 1.0)), "1 2 5 10 20");
+        assert_eq!(words(Axis::log(1e-5, 90.0, 0.0, 1.0)), "1e-5 1e-4 0.001 0.01 0.1 1 10 100");
     }
 }

@@ -49,13 +49,15 @@ fn legend(svg: &mut Svg, names: &[(&str, &str)], y: f64) {
 /// Horizontal bars, the longest first or in the order of a story; logarithmic when they span more than a factor 30.
 pub fn bars(title: &str, subtitle: &str, unit: &str, bars: &[Bar], marks: &[Mark]) -> String {
     let mut svg = Svg::new(title, subtitle);
-    let (top, bottom) = (150.0, HEIGHT - 95.0);
+    // A mark's name stands between the subtitle and the bars.
+    let (top, bottom) = (if marks.is_empty() { 145.0 } else { 172.0 }, HEIGHT - 95.0);
     let longest = bars.iter().map(|b| b.label.chars().count()).max().unwrap_or(0) as f64;
     let left = (longest * 14.5 + 70.0).clamp(160.0, 640.0);
     let positive = bars.iter().map(|b| b.value).filter(|v| *v > 0.0);
     let (low, high) = positive.fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
     let log = low.is_finite() && high / low > 30.0;
-    let right = WIDTH - 230.0;
+    let words = bars.iter().map(|b| b.words.chars().count()).max().unwrap_or(0) as f64;
+    let right = WIDTH - (words * 17.0 + 40.0).clamp(150.0, 330.0);
     let axis = if log {
         Axis::log(low * 0.8, high, left, right)
     } else {
@@ -64,7 +66,7 @@ pub fn bars(title: &str, subtitle: &str, unit: &str, bars: &[Bar], marks: &[Mark
     vertical_grid(&mut svg, &axis, top, bottom);
     let row = (bottom - top) / bars.len().max(1) as f64;
     let thick = (row * 0.72).min(64.0);
-    let letters = (row * 0.56).clamp(15.0, 29.0);
+    let letters = (row * 0.66).clamp(15.0, 29.0);
     for (i, bar) in bars.iter().enumerate() {
         let middle = top + row * (i as f64 + 0.5);
         let end = axis.at(bar.value);
@@ -100,6 +102,17 @@ pub struct Group {
     pub tick: Option<(f64, String)>,
 }
 
+impl Group {
+    /// The longest bar against the tick, in words.
+    fn words(&self) -> String {
+        let longest = self.values.iter().flatten().map(|v| v.0).fold(0.0, f64::max);
+        match &self.tick {
+            Some((tick, _)) => format!("{} of {}", short(longest), short(*tick)),
+            None => short(longest),
+        }
+    }
+}
+
 /// Groups of horizontal bars, with a tick for what they add up to or hide behind.
 pub fn groups(title: &str, subtitle: &str, unit: &str, series: &[&str], tick: &str, all: &[Group]) -> String {
     let mut svg = Svg::new(title, subtitle);
@@ -108,18 +121,22 @@ pub fn groups(title: &str, subtitle: &str, unit: &str, series: &[&str], tick: &s
     let left = (longest * 14.0 + 70.0).clamp(160.0, 560.0);
     let values = || all.iter().flat_map(|g| g.values.iter().flatten().chain(&g.tick)).map(|v| v.0);
     let high = values().fold(0.0, f64::max);
-    let low = values().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
-    let right = WIDTH - 150.0;
-    let log = low.is_finite() && high / low > 20.0;
+    // What is next to nothing has no part in choosing the axis: it stands at the foot.
+    let low = values().filter(|v| *v > high / 500.0).fold(f64::INFINITY, f64::min);
+    let right = WIDTH - 260.0;
+    let log = low.is_finite() && high > 60.0 && high / low > 20.0;
     let axis = if log {
-        Axis::log(low, high, left, right)
+        Axis::log(low.max(1.0), high, left, right)
     } else {
         Axis::linear(0.0, high.max(1e-9) * 1.02, left, right)
     };
     vertical_grid(&mut svg, &axis, top, bottom);
     let row = (bottom - top) / all.len().max(1) as f64;
     let thick = row * 0.8 / series.len().max(1) as f64;
-    let letters = (row * 0.4).clamp(15.0, 27.0);
+    let letters = (row * 0.42).clamp(18.0, 28.0);
+    if !tick.is_empty() {
+        svg.text(right + 24.0, HEIGHT - 22.0, "busiest of time", 24.0, Anchor::Start, GREY);
+    }
     for (i, group) in all.iter().enumerate() {
         let start = top + row * i as f64 + row * 0.1;
         svg.text(left - 16.0, start + row * 0.4 + letters * 0.36, &group.label, letters, Anchor::End, INK);
@@ -127,16 +144,9 @@ pub fn groups(title: &str, subtitle: &str, unit: &str, series: &[&str], tick: &s
             let Some((v, about)) = value else { continue };
             let y = start + thick * s as f64;
             svg.rect(left, y, axis.at(*v) - left, thick * 0.92, COLOURS[s % COLOURS.len()], Some(about));
-            let size = (thick * 0.9).clamp(12.0, 22.0);
-            svg.text(
-                axis.at(*v) + 8.0,
-                y + thick * 0.46 + size * 0.36,
-                &short(*v),
-                size,
-                Anchor::Start,
-                GREY,
-            );
         }
+        let middle = start + row * 0.4 + letters * 0.36;
+        svg.bold(right + 24.0, middle, &group.words(), letters, Anchor::Start, INK);
         if let Some((v, about)) = &group.tick {
             let x = axis.at(*v);
             svg.rect(x - 4.0, start - row * 0.05, 8.0, row * 0.9, "#b3261e", Some(about));
@@ -167,12 +177,22 @@ pub struct Series {
     pub dots: bool,
     /// Whether the line is dashed: a limit rather than a measurement.
     pub dashed: bool,
+    /// What stands beside each dot; none for nothing.
+    pub labels: Vec<String>,
 }
 
 impl Series {
     /// A line without dots.
     pub fn line(name: &str, colour: usize, points: Vec<(f64, f64, String)>) -> Series {
-        Series { name: name.into(), points, colour, line: true, dots: false, dashed: false }
+        Series {
+            name: name.into(),
+            points,
+            colour,
+            line: true,
+            dots: false,
+            dashed: false,
+            labels: Vec::new(),
+        }
     }
 }
 
@@ -199,7 +219,10 @@ pub fn lines(title: &str, subtitle: &str, axes: Axes<'_>, series: &[Series]) -> 
     let scale = |log: bool, low: f64, high: f64, small: f64, from: f64, to: f64| {
         if log {
             let small = if small.is_finite() { small } else { 1.0 };
-            Axis::log(small, high.max(small), from, to)
+            match high / small <= 100.0 {
+                true => Axis::close(small, high.max(small), from, to),
+                false => Axis::log(small, high.max(small), from, to),
+            }
         } else {
             Axis::linear(low, high + (high - low) * 0.03, from, to)
         }
@@ -227,6 +250,7 @@ pub fn lines(title: &str, subtitle: &str, axes: Axes<'_>, series: &[Series]) -> 
     }
     svg.line((left, bottom), (right, bottom), INK, 2.5, false);
     svg.line((left, top), (left, bottom), INK, 2.5, false);
+    let mut labels: Vec<(f64, f64, &str, &str)> = Vec::new();
     for s in series {
         let colour = COLOURS[s.colour % COLOURS.len()];
         let at: Vec<(f64, f64)> = s.points.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
@@ -238,13 +262,41 @@ pub fn lines(title: &str, subtitle: &str, axes: Axes<'_>, series: &[Series]) -> 
                 svg.dot(at.0, at.1, 11.0, colour, Some(&point.2));
             }
         }
+        labels.extend(at.iter().zip(&s.labels).map(|(at, words)| (at.0, at.1, words.as_str(), colour)));
     }
+    beside(&mut svg, &labels, right);
+    let named = series.iter().filter(|s| !s.points.is_empty());
     let names: Vec<(&str, &str)> =
-        series.iter().map(|s| (s.name.as_str(), COLOURS[s.colour % COLOURS.len()])).collect();
+        named.map(|s| (s.name.as_str(), COLOURS[s.colour % COLOURS.len()])).collect();
     legend(&mut svg, &names, 150.0);
     svg.text((left + right) / 2.0, HEIGHT - 28.0, axes.x, 28.0, Anchor::Middle, INK);
     svg.upright(50.0, (top + bottom) / 2.0, axes.y, 28.0, INK);
     svg.finish()
+}
+
+/// Names beside dots, to the right or, where another name stands there, to the left. Where dots lie too close for a name
+/// each, the later one is named: steps come in the order of a story.
+fn beside(svg: &mut Svg, labels: &[(f64, f64, &str, &str)], right: f64) {
+    const LETTERS: f64 = 24.0;
+    let mut placed: Vec<(f64, f64, f64)> = Vec::new();
+    for (x, y, words, colour) in labels.iter().rev() {
+        let width = words.chars().count() as f64 * LETTERS * 0.62;
+        let free = |from: f64| {
+            let clash = |&(a, b, at): &(f64, f64, f64)| {
+                (at - y).abs() < LETTERS && from < b + 12.0 && a < from + width + 12.0
+            };
+            from + width <= right && !placed.iter().any(clash)
+        };
+        let (from, at, anchor) = if free(x + 20.0) {
+            (x + 20.0, x + 20.0, Anchor::Start)
+        } else if free(x - 20.0 - width) {
+            (x - 20.0 - width, x - 20.0, Anchor::End)
+        } else {
+            continue;
+        };
+        placed.push((from, from + width, *y));
+        svg.text(at, y + LETTERS * 0.36, words, LETTERS, anchor, colour);
+    }
 }
 
 /// One row of a timeline: its name, its colour and its intervals in us.
@@ -322,4 +374,49 @@ pub fn matrix(
         }
     }
     svg.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(value: f64) -> Bar {
+        Bar { label: "a step".into(), value, words: short(value), about: "t.csv:2 us".into(), colour: 0 }
+    }
+
+    #[test]
+    fn bars_that_span_decades_stand_on_a_logarithmic_axis() {
+        let wide = bars("t", "s", "us", &[bar(200.0), bar(6.0)], &[]);
+        assert!(
+            wide.contains(">100</text>") && wide.contains(">10</text>") && !wide.contains(">150</text>"),
+            "{wide}"
+        );
+        let near = bars("t", "s", "us", &[bar(20.0), bar(6.0)], &[]);
+        assert!(near.contains(">15</text>"), "{near}");
+        // A bar of 0 has no length and keeps its words.
+        let zero = bars("t", "s", "us", &[bar(200.0), bar(0.0)], &[]);
+        assert!(zero.contains("width=\"0.00\"") && zero.contains(">0</text>"), "{zero}");
+    }
+
+    #[test]
+    fn names_that_would_lie_on_each_other_are_moved_or_left_out() {
+        let mut svg = Svg::new("t", "s");
+        let at = [
+            (300.0, 395.0, "first", "#000"),
+            (300.0, 400.0, "second", "#000"),
+            (305.0, 405.0, "third", "#000"),
+            (300.0, 500.0, "fourth", "#000"),
+            (1490.0, 500.0, "fifth", "#000"),
+        ];
+        beside(&mut svg, &at, 1500.0);
+        let drawn = svg.finish();
+        let anchor = |name: &str| {
+            let line = drawn.lines().find(|l| l.contains(&format!(">{name}<")))?;
+            Some(line.contains("text-anchor=\"end\""))
+        };
+        assert_eq!(anchor("third"), Some(false), "the last one stands to the right");
+        assert_eq!(anchor("second"), Some(true), "the one before it to the left");
+        assert_eq!(anchor("first"), None, "and there is no third side");
+        assert_eq!((anchor("fourth"), anchor("fifth")), (Some(false), Some(true)));
+    }
 }

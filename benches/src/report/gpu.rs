@@ -3,9 +3,11 @@
 use super::axis::short;
 use super::book::{Book, Text};
 use super::charts::{self, Axes, Group, Lane, Series};
+use super::roofline;
 use super::rungs::{BEST, SIZES, story, wire_floor};
 use super::tell::Run;
 use crate::harness::table::{Cell, Row};
+use crate::ladder::steps::{How, Step};
 
 /// Busy time per engine and what binds.
 pub(super) fn engines(book: &mut Book, run: &Run) {
@@ -19,38 +21,29 @@ pub(super) fn engines(book: &mut Book, run: &Run) {
          where all are shorter, the GPU waits for launches, for barriers or for the host.",
     ));
     for size in SIZES {
-        let mut groups = Vec::new();
-        for (step, precision) in story() {
-            let busy =
-                |e: &str| run.engine(step.name, size, precision, e).and_then(|r| r.cell("busy_us_per_frame"));
-            let values: Vec<Option<(f64, String)>> =
-                ["h2d", "kernel", "d2h"].iter().map(|e| busy(e).map(|c| (c.value, c.to_string()))).collect();
-            if values.iter().any(Option::is_some) {
-                let tick = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
-                groups.push(Group {
-                    label: step.title.into(),
-                    values,
-                    tick: tick.map(|c| (c.value, c.to_string())),
-                });
+        // Two screens: bars of fourteen steps could not be told apart from the back of a room.
+        for (kind, title) in [("frames", "a frame at a time"), ("chunks", "a chunk at a time")] {
+            let a_frame = |s: &Step| matches!(s.how, How::Frames(_));
+            let steps = story().filter(|(s, _)| s.on_gpu() && a_frame(s) == (kind == "frames"));
+            let groups: Vec<Group> = steps.filter_map(|(s, p)| group(run, s, size, p)).collect();
+            if groups.is_empty() {
+                continue;
             }
+            book.figure(
+                &format!("engines_{kind}_{size}x{size}"),
+                charts::groups(
+                    &format!("{size}x{size}, {title}: who is busy, and what binds"),
+                    "busy time of each engine against the time that passes",
+                    "us a frame",
+                    &["copy in", "kernels", "copy out"],
+                    "time that passes",
+                    &groups,
+                ),
+                Text::new().t("probe.csv, busy_us_per_frame; ladder.csv, best_us_per_frame."),
+            );
         }
-        if groups.is_empty() {
-            continue;
-        }
-        book.figure(
-            &format!("engines_{size}x{size}"),
-            charts::groups(
-                &format!("{size}x{size}: who is busy, and what binds"),
-                "busy time of each engine against the time that passes",
-                "us a frame",
-                &["copy in", "kernels", "copy out"],
-                "time that passes",
-                &groups,
-            ),
-            Text::new().t("probe.csv, busy_us_per_frame; ladder.csv, best_us_per_frame."),
-        );
     }
-    roofline(book, run);
+    roofline::roofline(book, run);
     let Some(kernels) = run.table("probe_kernels.csv") else { return };
     let rows = kernels
         .rows()
@@ -70,98 +63,14 @@ pub(super) fn engines(book: &mut Book, run: &Run) {
     book.grid(&["step", "window", "kernel", "launches", "median us", "us a frame", "registers"], rows);
 }
 
-/// Frames a second over the bytes a frame moves on the busier direction of the link, under the roofs of link and kernel.
-fn roofline(book: &mut Book, run: &Run) {
-    let Some(wire) = run.table("wire.csv") else { return };
-    let most = |cells: &mut dyn Iterator<Item = Cell>| cells.max_by(|a, b| a.value.total_cmp(&b.value));
-    let copies = |d: &str| d == "h2d" || d == "d2h";
-    let sustained =
-        most(&mut wire.rows().filter(|r| copies(r.text("direction"))).filter_map(|r| r.cell("gb_per_s")));
-    // The peak is the lower of what a probe saw while a copy ran and what copies sustain.
-    let seen = run.table("probe.csv").and_then(|probe| {
-        most(&mut probe.rows().filter(|r| copies(r.text("engine"))).filter_map(|r| r.cell("gb_per_s")))
-    });
-    let Some(sustained) = sustained else { return };
-    let peak = match &seen {
-        Some(cell) if cell.value < sustained.value => cell.clone(),
-        _ => sustained.clone(),
-    };
-    let mut series = Vec::new();
-    let (mut low, mut high) = (f64::INFINITY, 0.0f64);
-    let mut roofs: Vec<(&str, Cell)> = Vec::new();
-    for (i, size) in SIZES.iter().enumerate() {
-        let mut points = Vec::new();
-        for (step, precision) in story().filter(|(s, _)| s.on_gpu()) {
-            let Some(row) = run.step(step.name, size, precision) else { continue };
-            let (Some(h2d), Some(d2h), Some(rate)) = (
-                row.number("h2d_bytes_per_frame"),
-                row.number("d2h_bytes_per_frame"),
-                row.cell("frames_per_s"),
-            ) else {
-                continue;
-            };
-            let bytes = h2d.max(d2h) / 1e3;
-            (low, high) = (low.min(bytes), high.max(bytes));
-            points.push((bytes, rate.value, format!("{}: {rate}", step.title)));
-        }
-        series.push(Series {
-            line: false,
-            dots: true,
-            ..Series::line(&format!("{size}x{size}"), [0, 4][i], points)
-        });
-        let fastest = story()
-            .filter_map(|(s, p)| run.engine(s.name, size, p, "kernel")?.cell("busy_us_per_frame"))
-            .filter(|c| c.value > 0.0)
-            .min_by(|a, b| a.value.total_cmp(&b.value));
-        roofs.extend(fastest.map(|c| (*size, c)));
-    }
-    if !low.is_finite() {
-        return;
-    }
-    // To the ends of the axis, which is drawn in whole decades.
-    let ends = [10f64.powf(low.log10().floor()), 10f64.powf(high.log10().ceil())];
-    let link = ends.map(|kb| (kb, peak.value * 1e6 / kb, peak.to_string())).to_vec();
-    series.push(Series { dashed: true, ..Series::line("link", 2, link) });
-    let mut text = Text::new()
-        .t("A step lies under two roofs: what the link carries (")
-        .n(&peak)
-        .t(" GB/s, the lower of the best sustained rate, ")
-        .n(&sustained)
-        .t(", and the fastest that a probe saw")
-        .t(if seen.is_some() { ", " } else { "" });
-    text = match &seen {
-        Some(cell) => text.n(cell).t(")"),
-        None => text.t(": no probe)"),
-    };
-    for (i, (size, cell)) in roofs.iter().enumerate() {
-        let rate = 1e6 / cell.value;
-        let line = ends.map(|kb| (kb, rate, cell.to_string())).to_vec();
-        series.push(Series {
-            dashed: true,
-            ..Series::line(&format!("kernels {size}x{size}"), [5, 1][i % 2], line)
-        });
-        text = text
-            .t(if i == 0 { ", and what the kernels can do (" } else { ", " })
-            .of(rate, &[cell])
-            .t(format!(" frames/s at {size}x{size}"));
-    }
-    let text = if roofs.is_empty() { text } else { text.t(")") };
-    let axes = Axes {
-        x: "kB a frame on the busier direction of the link",
-        y: "frames a second",
-        log_x: true,
-        log_y: true,
-    };
-    book.figure(
-        "roofline",
-        charts::lines(
-            "The roofs: link and kernels",
-            "one dot a step; dashed lines are limits",
-            axes,
-            &series,
-        ),
-        text.t(". ladder.csv, frames_per_s; wire.csv, gb_per_s; probe.csv, busy_us_per_frame."),
-    );
+/// The engines of a step beside the time that passes.
+fn group(run: &Run, step: &Step, size: &str, precision: &str) -> Option<Group> {
+    let busy = |e: &str| run.engine(step.name, size, precision, e).and_then(|r| r.cell("busy_us_per_frame"));
+    let values: Vec<Option<(f64, String)>> =
+        ["h2d", "kernel", "d2h"].iter().map(|e| busy(e).map(|c| (c.value, c.to_string()))).collect();
+    values.iter().any(Option::is_some).then_some(())?;
+    let tick = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
+    Some(Group { label: step.title.into(), values, tick: tick.map(|c| (c.value, c.to_string())) })
 }
 
 /// When each engine worked, for the steps that were probed.
@@ -184,7 +93,13 @@ pub(super) fn timelines(book: &mut Book, run: &Run) {
                         intervals: Vec::new(),
                     })
                     .collect();
-            for r in wanted {
+            // A frame at a time: eight frames are seen, more are a smear.
+            let probe = run.engine(step.name, size, precision, "h2d");
+            let clip = probe
+                .filter(|r| r.number("count_per_frame").is_some_and(|n| n > 0.9))
+                .and_then(|r| Some(8.0 * r.number("span_us_per_frame")?))
+                .unwrap_or(f64::INFINITY);
+            for r in wanted.filter(|r| r.number("end_us").is_some_and(|e| e <= clip)) {
                 let at = ["h2d", "kernel", "d2h"].iter().position(|e| *e == r.text("engine"));
                 if let (Some(at), Some(start), Some(end)) = (at, r.cell("start_us"), r.cell("end_us")) {
                     lanes[at].intervals.push((
@@ -195,8 +110,10 @@ pub(super) fn timelines(book: &mut Book, run: &Run) {
                 }
             }
             let frames = run.step(step.name, size, precision).and_then(|r| r.cell(BEST));
-            let subtitle =
-                frames.map_or(String::new(), |c| format!("{} us a frame without the probe", short(c.value)));
+            let seen = if clip.is_finite() { "about eight frames" } else { "some chunks" };
+            let subtitle = frames.map_or(seen.to_string(), |c| {
+                format!("{seen}, under the probe; without it a frame takes {} us", short(c.value))
+            });
             book.figure(
                 &format!("timeline_{}_{size}x{size}", step.name),
                 charts::timeline(&format!("{}, {size}x{size}", step.title), &subtitle, &lanes),
@@ -266,6 +183,29 @@ pub(super) fn instructions(book: &mut Book, run: &Run) {
          only a stored cluster reaches. The cap is what a multiprocessor could do if nothing but issuing bound it: the \
          busiest pipe's cycles for all pixels of a frame, halo included, over all multiprocessors.",
     ));
+    if let Some(version) = table.rows().next().map(|r| r.text("assembler")).filter(|v| !v.is_empty()) {
+        book.para(Text::new().t(format!(
+            "The assembler was ptxas {version}. The driver that ran the kernels has one of its own: a few instructions more or \
+             less are its."
+        )));
+    }
+    let measured: Vec<(&str, Cell, Cell)> = table
+        .rows()
+        .filter_map(|r| {
+            Some((r.text("entry"), r.cell("cap_us_per_frame")?, r.cell("measured_us_per_frame")?))
+        })
+        .collect();
+    if !measured.is_empty() {
+        let mut text = Text::new().t("Measured over the cap, on the chip of this run: ");
+        for (i, (entry, cap, seen)) in measured.iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            text = text.t(format!("{comma}{entry} ")).of(seen.value / cap.value, &[seen, cap]).t(" times");
+        }
+        book.para(text.t(
+            ". What lies between is not the issue of these instructions: the path of stored clusters, waiting for memory and \
+             at barriers, blocks that are left over when the others are done. The count does not tell them apart.",
+        ));
+    }
     let rows = table
         .rows()
         .map(|r| {

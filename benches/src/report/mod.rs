@@ -7,10 +7,15 @@ pub mod axis;
 pub mod book;
 pub mod charts;
 mod gpu;
+mod kernels;
+mod page;
+mod published;
 mod questions;
+mod roofline;
 mod rungs;
+mod steps;
 mod studies;
 pub mod svg;
 pub mod tell;
 
-pub use tell::report;
+pub use tell::{documents, report};

@@ -1,6 +1,8 @@
 //! What a listener asks and does not believe, answered with the code and the cells that settle it.
 
 use super::book::{Book, Text};
+use super::kernels::sum;
+use super::rungs::{BEST, wire_floor};
 use super::tell::Run;
 use crate::harness::table::Cell;
 
@@ -77,9 +79,31 @@ fn results(book: &mut Book, run: &Run) {
     t = engine(run, t, "opt6", "3", "f64f32", "d2h", "busy_us_per_frame").t(" us a frame at 3x3 and ");
     t = engine(run, t, "opt6", "9", "f64f32", "d2h", "busy_us_per_frame").t(" us at 9x9, copy in ");
     t = engine(run, t, "opt6", "3", "f64f32", "h2d", "busy_us_per_frame").t(" and ");
-    t = engine(run, t, "opt6", "9", "f64f32", "h2d", "busy_us_per_frame").t(" us. At their true size in i16 the results need less than the frames, and both windows stand at the copy in: ");
-    t = step(run, t, "direct", "3", "f32", "best_us_per_frame").t(" and ");
-    book.para(step(run, t, "direct", "9", "f32", "best_us_per_frame").t(" us a frame (step direct)."));
+    t = engine(run, t, "opt6", "9", "f64f32", "h2d", "busy_us_per_frame")
+        .t(" us. At their true size in i16 the results need less than the frames. ");
+    for name in ["i16", "direct", "library"] {
+        t = t.t(format!("{} step {name} takes ", if name == "i16" { "The" } else { "the" }));
+        t = step(run, t, name, "3", "f32", "best_us_per_frame").t(" and ");
+        t = step(run, t, name, "9", "f32", "best_us_per_frame").t(" us a frame; ");
+    }
+    let best = |size: &str| {
+        let cells = ["i16", "direct", "library"].iter().filter_map(|s| run.step(s, size, "f32")?.cell(BEST));
+        cells.min_by(|a, b| a.value.total_cmp(&b.value))
+    };
+    book.para(match (wire_floor(run), best("3"), best("9")) {
+        (Some(floor), Some(small), Some(large)) => {
+            t = t.t("the copy in alone ").n(&floor).t(" us. ");
+            t.t(match (small.value < 1.15 * floor.value, large.value < 1.15 * floor.value) {
+                (true, true) => "Both windows stand at the copy in: the cap is the same again.",
+                (true, false) => {
+                    "3x3 stands at the copy in, 9x9 does not: what its results take from the link, or its kernels, still \
+                     tells."
+                }
+                _ => "Neither stands at the copy in.",
+            })
+        }
+        _ => t.t("the copy in alone is in wire.csv."),
+    });
 }
 
 fn flow(book: &mut Book, run: &Run) {
@@ -95,24 +119,43 @@ fn flow(book: &mut Book, run: &Run) {
     ));
 
     book.section("Why does a third slot not help?");
-    let mut t = Text::new().t("Two chunks in flight keep an engine busy as long as its own work is the longest: while one chunk is copied in, the one before is judged and delivered. More slots only lengthen the queue before the engine that binds. The step `direct` at 3x3 with 1, 2, 3, 4 and 6 slots: ");
-    for (i, name) in ["slots1", "slots2", "slots3", "slots4", "slots6"].iter().enumerate() {
-        if i > 0 {
-            t = t.t(", ");
-        }
-        t = step(run, t, name, "3", "f32", "best_us_per_frame");
-    }
-    t = t.t(" us a frame; at 9x9 ");
-    for (i, name) in ["slots1", "slots2", "slots3", "slots4", "slots6"].iter().enumerate() {
-        if i > 0 {
-            t = t.t(", ");
-        }
-        t = step(run, t, name, "9", "f32", "best_us_per_frame");
-    }
-    book.para(t.t(
-        ". Where a third slot does make a difference it is because copy in, kernels and results are three stages with \
-         the host between them: with two slots one of the three has to wait for the host's turn. The library has 6.",
+    book.para(Text::new().t(
+        "Two chunks in flight are enough to keep one engine at work all the time, and the engine with the most work is \
+         what binds: while it works on one chunk, the other one is brought to it or taken away. More slots only lengthen \
+         the queue before it. That holds as long as the other stages of a chunk together (copy in, judging, results, the \
+         host's turn between them) take no longer than the engine that binds; where they do, a third slot helps and a \
+         fourth does not.",
     ));
+    for size in ["3", "9"] {
+        book.para(slots(run, size));
+    }
+}
+
+/// The step direct with several numbers of slots, and from which number on it is as fast as it gets.
+fn slots(run: &Run, size: &str) -> Text {
+    let counts = ["1", "2", "3", "4", "6"];
+    let mut t = Text::new().t(format!("The step direct at {size}x{size} with 1, 2, 3, 4 and 6 slots: "));
+    for (i, n) in counts.iter().enumerate() {
+        t = step(run, t.t(if i > 0 { ", " } else { "" }), &format!("slots{n}"), size, "f32", BEST);
+    }
+    t = t.t(" us a frame. ");
+    let times: Vec<Option<Cell>> =
+        counts.iter().map(|n| run.step(&format!("slots{n}"), size, "f32")?.cell(BEST)).collect();
+    let Some(times) = times.into_iter().collect::<Option<Vec<Cell>>>() else { return t };
+    let best = times.iter().map(|c| c.value).fold(f64::INFINITY, f64::min);
+    let enough = times.iter().position(|c| c.value <= 1.03 * best).unwrap_or(0);
+    let (two, three) = (&times[1], &times[2]);
+    match counts[enough] {
+        "1" => t.t("One is enough: one stage takes nearly all the time."),
+        "2" => t.t("Two are enough: a third one changes nothing beyond 3 %."),
+        n => t
+            .t("From two to three the time changes by ")
+            .of(100.0 * (1.0 - three.value / two.value), &[two, three])
+            .t(format!(
+                " %, and from {n} on no more than 3 %: here three stages and the host take turns, and two slots leave one of \
+                 them waiting."
+            )),
+    }
 }
 
 fn host(book: &mut Book, run: &Run) {
@@ -173,6 +216,23 @@ fn kernels(book: &mut Book, run: &Run) {
     book.para(engine(run, t, "many", "9", "f32", "kernel", "busy_us_per_frame").t(" us at 9x9."));
 }
 
+/// What decides between two branches: 0 for test 1, 1 for test 3, 2 for the comparison with the neighbours, 3 for the
+/// pixel's own sign; nothing when they are one.
+fn decided_by(frozen: &str, serial: &str) -> Option<usize> {
+    // How far down SPEC's list of tests a branch is reached: 0 by test 1, 1 by test 3, 2 when both have failed.
+    let level = |b: &str| match b {
+        "SHADOW" | "STORE_PEAK" => 0,
+        "SHOULDER" | "STORE_SUM" => 1,
+        _ => 2,
+    };
+    match (level(frozen), level(serial)) {
+        _ if frozen == serial => None,
+        _ if frozen == "NEGATIVE" || serial == "NEGATIVE" => Some(3),
+        (a, b) if a == b => Some(2),
+        (a, b) => Some(a.min(b)),
+    }
+}
+
 fn rules(book: &mut Book, run: &Run) {
     book.section("What do serial and frozen really differ in, and through which test?");
     let of = |test3: &str, column: &str| cell(run, "timing.csv", &[("test3", test3)], column);
@@ -187,22 +247,33 @@ fn rules(book: &mut Book, run: &Run) {
     t = optional(t.t(" clusters "), of("on", "only_frozen"), "timing.csv, only_frozen");
     t = optional(t.t(" are in frozen alone and "), of("on", "only_serial"), "timing.csv, only_serial");
     book.para(t.t(" in serial alone. Which branch becomes which stands in timing_matrix.csv, a row each."));
-    let change = |frozen: &str, serial: &str| {
-        cell(run, "timing_matrix.csv", &[("test3", "on"), ("frozen", frozen), ("serial", serial)], "pixels")
-    };
-    let mut t = optional(
-        Text::new().t("Through test 1 (the maximum of the window, SHADOW to UPDATE): "),
-        change("SHADOW", "UPDATE"),
-        "timing_matrix.csv",
-    );
-    t = optional(
-        t.t(". Through test 3 (its sum, SHOULDER to UPDATE): "),
-        change("SHOULDER", "UPDATE"),
-        "timing_matrix.csv",
-    );
+    let mut by_test: [(&str, Vec<Cell>); 4] = [
+        (
+            "Through test 1, the maximum of the window (SHADOW or STORE_PEAK against anything lower): ",
+            Vec::new(),
+        ),
+        ("Through test 3, its sum (SHOULDER or STORE_SUM against UPDATE): ", Vec::new()),
+        ("By which pixel is the highest (stored or not, the test met either way): ", Vec::new()),
+        ("By the pixel's own value (NEGATIVE, which both judge before they change it): ", Vec::new()),
+    ];
+    let matrix = run.table("timing_matrix.csv");
+    for r in matrix.into_iter().flat_map(|t| t.rows()).filter(|r| r.text("test3") == "on") {
+        if let (Some(kind), Some(n)) = (decided_by(r.text("frozen"), r.text("serial")), r.cell("pixels"))
+            && n.value > 0.0
+        {
+            by_test[kind].1.push(n);
+        }
+    }
+    let mut t = Text::new();
+    for (words, cells) in &by_test {
+        t = match cells.is_empty() {
+            true => t.t(*words).t("none. "),
+            false => sum(t.t(*words), cells).t(". "),
+        };
+    }
     book.para(t.t(
-        ". Test 1 can only change for a pixel that is quieter than its neighbour: the neighbour was quiet by its own \
-         noise, or it would not have been fed back.",
+        "Test 1 can only change for a pixel that is quieter than its neighbour: the neighbour was quiet by its own noise, or \
+         it would not have been fed back.",
     ));
 
     book.section("Where does sqrt(w*h) come from, and what does it assume?");
@@ -214,4 +285,59 @@ fn rules(book: &mut Book, run: &Run) {
          centre, whose thr2 is used, and that all w*h are there: at an edge or beside a masked pixel fewer are summed and \
          the bar stays.",
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tell::tests::run_with;
+    use super::*;
+
+    #[test]
+    fn the_answer_about_slots_follows_the_numbers() {
+        let told = |times: [&str; 5]| {
+            let mut ladder = "step,size,precision,best_us_per_frame\n".to_string();
+            for (n, us) in ["1", "2", "3", "4", "6"].iter().zip(times) {
+                ladder += &format!("slots{n},3,f32,{us}\n");
+            }
+            run_with(&[("ladder.csv", &ladder)], |run| slots(run, "3").plain())
+        };
+        assert!(told(["12", "6.1", "6.05", "6.0", "6.0"]).contains("Two are enough"));
+        assert!(told(["6.1", "6.1", "6.05", "6.0", "6.0"]).contains("One is enough"));
+        let three = told(["12", "8", "6", "6", "6.1"]);
+        assert!(three.contains("changes by 25 %, and from 3 on"), "{three}");
+    }
+
+    #[test]
+    fn branches_are_told_apart_by_the_test_that_decides() {
+        assert_eq!(decided_by("SHADOW", "UPDATE"), Some(0));
+        assert_eq!(decided_by("UPDATE", "STORE_PEAK"), Some(0));
+        assert_eq!(decided_by("SHADOW", "SHOULDER"), Some(0));
+        assert_eq!(decided_by("SHOULDER", "UPDATE"), Some(1));
+        assert_eq!(decided_by("SHOULDER", "STORE_SUM"), Some(2));
+        assert_eq!(decided_by("UPDATE", "NEGATIVE"), Some(3));
+        assert_eq!(decided_by("NEGATIVE", "SHADOW"), Some(3));
+        assert_eq!(decided_by("UPDATE", "UPDATE"), None);
+    }
+
+    #[test]
+    fn every_question_of_the_list_is_answered() {
+        let text = run_with(&[("ladder.csv", "step\nopt1\n")], |run| {
+            let book = questions(run);
+            book.titles().join("\n")
+        });
+        for words in [
+            "bytes of a result come from",
+            "cap differ",
+            "a slot, a chunk, a ticket",
+            "third slot",
+            "zero-copy remove",
+            "page faults remain",
+            "staged in shared memory",
+            "small PCIe copy",
+            "serial and frozen",
+            "sqrt(w*h)",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+    }
 }

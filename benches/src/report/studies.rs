@@ -66,6 +66,7 @@ pub fn precision(book: &mut Book, run: &Run) {
                 .whole(&cell(centred, "negative_variance_pixels"))
                 .t(" one below 0 that had to be cut."),
         );
+        book.para(beside_published_precision(run, &cell(naive, "clusters"), &cell(double, "clusters")));
         book.para(Text::new().t(
             "The reason is cancellation. The variance is sum2/N - mean^2, the small difference of two numbers near the \
              square of the pedestal. An f32 holds 24 bits; at 4655 ADU the square takes 25 of them, so that the last \
@@ -87,15 +88,44 @@ pub fn precision(book: &mut Book, run: &Run) {
         log_x: false,
         log_y: false,
     };
+    let at = |mode: Mode, column: &str, last: bool| {
+        let mut rows = levels.rows().filter(|r| r.is(&[("mode", mode.word())]));
+        let row = if last { rows.last() } else { rows.next() };
+        row.and_then(|r| r.cell(column))
+    };
+    let grows = at(Mode::NaiveF32, "false_percent", true).map(|c| c.value)
+        > at(Mode::NaiveF32, "false_percent", false).map(|c| c.value);
+    let clean = [Mode::CentredF32, Mode::F64F32].iter().all(|m| {
+        let rows = levels.rows().filter(|r| r.is(&[("mode", m.word())]));
+        rows.filter_map(|r| r.number("false_percent")).all(|v| v < 0.01)
+    });
+    let mut caption = Text::new().t("precision_levels.csv, false_percent.");
+    if clean {
+        caption = caption.t(" Centred f32 and f64 sums lie on the axis.");
+    }
+    for level in levels.rows().filter(|r| r.is(&[("mode", Mode::NaiveF32.word())])) {
+        // Where raw sums begin to fail, and how fast.
+        if let (Some(adu), Some(share), Some(zero)) =
+            (level.cell("pedestal_adu"), level.cell("false_percent"), level.cell("zero_variance_pixels"))
+            && share.value > 0.0
+        {
+            caption =
+                caption.t(" At ").whole(&adu).t(" ADU raw sums have ").n(&share).t(" % false clusters and ");
+            caption = caption.whole(&zero).t(" pixels of no variance.");
+        }
+    }
     book.figure(
         "precision_levels",
         charts::lines(
-            "False clusters grow with the pedestal, unless sums are centred",
+            match (grows, clean) {
+                (true, true) => "False clusters grow with the pedestal, unless sums are centred",
+                _ => "False clusters by pedestal and precision",
+            },
             "share of clusters that the same finder in f64 does not find",
             axes,
             &series,
         ),
-        Text::new().t("precision_levels.csv, false_percent. Centred f32 and f64 lie on the axis."),
+        caption,
     );
     let series: Vec<Series> = [Mode::NaiveF32, Mode::CentredF32]
         .iter()
@@ -132,10 +162,44 @@ pub fn precision(book: &mut Book, run: &Run) {
             .whole(&c)
             .t(" not in f64).");
     }
+    let of = |m: Mode, column: &'static str| {
+        drift.rows().filter(move |r| r.is(&[("mode", m.word())])).filter_map(move |r| r.cell(column))
+    };
+    if let (Some(first), Some(end)) =
+        (of(Mode::NaiveF32, "zero_variance_pixels").next(), of(Mode::NaiveF32, "zero_variance_pixels").last())
+    {
+        caption = caption
+            .t(" Pixels of no variance with raw sums: ")
+            .whole(&first)
+            .t(" after the first window, ")
+            .whole(&end)
+            .t(" after the last.");
+    }
+    let error = || of(Mode::CentredF32, "variance_rms_error_percent");
+    if let Some(worst) = error().max_by(|a, b| a.value.total_cmp(&b.value)) {
+        let differ: Vec<Cell> = ["only_here", "only_f64"]
+            .iter()
+            .flat_map(|c| of(Mode::CentredF32, c))
+            .filter(|c| c.value > 0.0)
+            .collect();
+        caption = caption.t(" The largest error of centred sums is ").n(&worst).t(" %; ");
+        caption = match differ.is_empty() {
+            true => caption.t("in no window did it change a single cluster."),
+            false => {
+                super::kernels::sum(caption.t("in all windows together it changed "), &differ).t(" clusters.")
+            }
+        };
+    }
+    let end = |m: Mode| of(m, "variance_rms_error_percent").last().map_or(0.0, |c| c.value);
+    let walks = end(Mode::NaiveF32) > 100.0 * end(Mode::CentredF32);
     book.figure(
         "precision_drift",
         charts::lines(
-            "Raw sums walk away, centred sums stay",
+            if walks {
+                "Raw sums walk away, centred sums stay"
+            } else {
+                "Drift of the variance, raw and centred sums"
+            },
             "error of a pixel's variance against f64 over a long run",
             axes,
             &series,
@@ -161,9 +225,59 @@ pub fn precision(book: &mut Book, run: &Run) {
         book.figure(
             "precision_spectra",
             charts::lines("Cluster spectra, overlaid", "the same frames in three precisions", axes, &series),
-            Text::new().t("precision_spectra.csv. False clusters of raw f32 lie at low charge; centred f32 lies on f64."),
+            overlaid(spectra),
         );
     }
+}
+
+/// How the spectra differ, from their bins.
+fn overlaid(spectra: &Table) -> Text {
+    let [naive, centred, double] = [Mode::NaiveF32, Mode::CentredF32, Mode::F64].map(Mode::word);
+    let differ =
+        |r: &Row<'_>, mode: &str| (r.number(mode).unwrap_or(0.0) - r.number(double).unwrap_or(0.0)).abs();
+    let text = Text::new().t("precision_spectra.csv.");
+    let bins = spectra.rows().filter(|r| differ(r, centred) > 0.0).count();
+    let most = spectra.rows().max_by(|a, b| differ(a, centred).total_cmp(&differ(b, centred)));
+    let text = match most.filter(|_| bins > 0).and_then(|r| Some((r, r.cell(centred)?, r.cell(double)?))) {
+        None => text.t(" Centred f32 lies on f64 in every bin."),
+        Some((row, a, b)) => text
+            .t(format!(" Centred f32 differs from f64 in {bins} of {} bins, most at {} ADU: ", spectra.len(), row.text("adu")))
+            .whole(&a)
+            .t(" against ")
+            .whole(&b)
+            .t(" clusters. A value is rounded to whole ADU after the mean is taken away, and a mean a rounding apart puts it a bin \
+                further."),
+    };
+    let worst = spectra.rows().max_by(|a, b| differ(a, naive).total_cmp(&differ(b, naive)));
+    let Some((row, raw, true_one)) = worst.and_then(|r| Some((r, r.cell(naive)?, r.cell(double)?))) else {
+        return text;
+    };
+    if raw.value == true_one.value {
+        return text.t(" So does raw f32.");
+    }
+    text.t(format!(" Raw f32 is furthest from f64 at {} ADU: ", row.text("adu")))
+        .whole(&raw)
+        .t(" clusters where f64 has ")
+        .whole(&true_one)
+        .t(".")
+}
+
+/// Raw sums gained clusters elsewhere too: how many more here.
+fn beside_published_precision(run: &Run, naive: &Cell, double: &Cell) -> Text {
+    let more = 100.0 * (naive.value / double.value - 1.0);
+    let text =
+        Text::new().t("Raw sums in f32 give ").of(more, &[naive, double]).t(" % more clusters than f64 here");
+    let wanted = [("what", "naive_f32_more_clusters_percent")];
+    let Some(theirs) = run.table("published_studies.csv").and_then(|t| t.find(&wanted)?.cell("value")) else {
+        return text.t(".");
+    };
+    let text = text.t("; a published run gained ").n(&theirs).t(" %. ");
+    text.t(if (more / theirs.value - 1.0).abs() < 0.1 {
+        "They agree."
+    } else {
+        "The number is no constant: it depends on the pedestal's height over its noise and on how long a run is. The two \
+         figures below show both."
+    })
 }
 
 /// Serial against frozen.
@@ -210,6 +324,9 @@ pub fn timing(book: &mut Book, run: &Run) {
                 .whole(&n);
         }
         book.para(if changes.is_empty() { text } else { text.t(".") });
+        if test3 == "on" {
+            beside_published_timing(book, run, &cells[3], [&cells[4], &cells[5]]);
+        }
         let counts: Vec<Vec<(f64, String)>> = NAMES
             .iter()
             .map(|f| {
@@ -244,4 +361,76 @@ pub fn timing(book: &mut Book, run: &Run) {
          with more noise than the pixel, so that the same value is quiet for it and significant for the pixel (test 1), \
          or a sum that the many small pulls carry over its bar (test 3).",
     ));
+}
+
+/// Clusters that serial and frozen do not share, beside the published number.
+fn beside_published_timing(book: &mut Book, run: &Run, clusters: &Cell, only: [&Cell; 2]) {
+    let wanted = [("what", "serial_clusters_that_differ")];
+    let theirs = run.table("published_studies.csv").and_then(|t| t.find(&wanted));
+    let Some((theirs, of)) = theirs.and_then(|r| Some((r.cell("value")?, r.cell("of")?))) else { return };
+    let ours = (only[0].value + only[1].value) / clusters.value * 1e6;
+    let published = theirs.value / of.value * 1e6;
+    let text = Text::new()
+        .t("Published: ")
+        .whole(&theirs)
+        .t(" clusters in ")
+        .whole(&of)
+        .t(" differ, ")
+        .of(published, &[&theirs, &of])
+        .t(" in a million; here ")
+        .of(ours, &[only[0], only[1], clusters])
+        .t(" in a million. ");
+    // The counts are small: three of their own roots are within chance.
+    let chance = 3.0
+        * ((only[0].value + only[1].value).sqrt() / clusters.value + theirs.value.sqrt() / of.value)
+        * 1e6;
+    book.para(text.t(if (ours - published).abs() <= chance {
+        "With numbers as small as these that is the same."
+    } else if ours < published {
+        "Fewer. It takes a window at the very edge of its bar, and most clusters here are far above theirs: nearly all \
+         photons have nearly the same energy, and the noise of neighbours is alike. A continuous spectrum or a detector \
+         with noisy pixels has more windows at the edge."
+    } else {
+        "More: this scene has more windows at the very edge of their bar."
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tell::tests::run_with;
+    use super::*;
+
+    #[test]
+    fn spectra_are_compared_bin_by_bin() {
+        let told = |rows: &str| {
+            let text = format!("adu,naive f32,centred f32,\"f64, f32\",f64\n{rows}");
+            run_with(&[("precision_spectra.csv", &text)], |run| {
+                overlaid(run.table("precision_spectra.csv").unwrap()).plain()
+            })
+        };
+        let same = told("-5,10,10,10,10\n5,20,20,20,20\n");
+        assert!(same.contains("in every bin") && same.contains("So does raw f32"), "{same}");
+        let other = told("-5,900,10,10,10\n5,20,21,20,20\n");
+        assert!(other.contains("differs from f64 in 1 of 2 bins, most at 5 ADU: 21 against 20"), "{other}");
+        assert!(other.contains("at -5 ADU: 900 clusters where f64 has 10"), "{other}");
+    }
+
+    #[test]
+    fn the_published_number_of_changed_clusters_is_explained_from_ours() {
+        let told = |only: &str| {
+            let timing = format!("clusters_frozen,only_frozen,only_serial\n17000000,0,{only}\n");
+            let published = "what,value,of\nserial_clusters_that_differ,19,23200000\n";
+            run_with(&[("timing.csv", &timing), ("published_studies.csv", published)], |run| {
+                let row = run.table("timing.csv").unwrap().rows().next().unwrap();
+                let c = |name: &str| row.cell(name).unwrap();
+                let mut book = Book::new("T", "S");
+                let only = [&c("only_frozen"), &c("only_serial")];
+                beside_published_timing(&mut book, run, &c("clusters_frozen"), only);
+                book.plain()
+            })
+        };
+        assert!(told("14").contains("that is the same"), "{}", told("14"));
+        assert!(told("0").contains("Fewer. It takes"), "{}", told("0"));
+        assert!(told("400").contains("More: this scene"), "{}", told("400"));
+    }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use scheidegg::{Error, Result};
 
 use super::book::{Book, Text};
-use super::{gpu, questions, rungs, studies};
+use super::{gpu, kernels, published, questions, rungs, steps, studies};
+use crate::harness::machine::write_manifest;
 use crate::harness::table::{Row, Table};
 
 /// The tables of a run.
@@ -63,6 +64,11 @@ impl Run {
         }
     }
 
+    /// Number of calls that the run was made in.
+    pub fn calls(&self) -> usize {
+        self.env.pointer("/calls").and_then(serde_json::Value::as_array).map_or(1, Vec::len)
+    }
+
     /// The row of a step in `ladder.csv`.
     pub fn step(&self, step: &str, size: &str, precision: &str) -> Option<Row<'_>> {
         self.table("ladder.csv")?.find(&[("step", step), ("size", size), ("precision", precision)])
@@ -75,12 +81,30 @@ impl Run {
     }
 }
 
-/// Writes the report of a run; when asked its text as Markdown, and the answers to the questions.
+/// Writes the report of a run and its manifest anew; when asked its text as Markdown, and the answers to the questions.
 ///
 /// # Errors
 /// As [`Run::read`], and those of writing.
 pub fn report(dir: &Path, markdown: Option<&Path>, answers: Option<&Path>) -> Result<()> {
     let run = Run::read(dir)?;
+    told(&run).write(dir, markdown)?;
+    if let Some(path) = answers {
+        questions::questions(&run).write_markdown(dir, path)?;
+    }
+    write_manifest(dir)
+}
+
+/// The report and the answers of a run as Markdown that is to lie at these places.
+///
+/// # Errors
+/// As [`Run::read`].
+pub fn documents(dir: &Path, markdown: &Path, answers: &Path) -> Result<[String; 2]> {
+    let run = Run::read(dir)?;
+    Ok([told(&run).markdown(dir, markdown), questions::questions(&run).markdown(dir, answers)])
+}
+
+/// The whole report.
+fn told(run: &Run) -> Book {
     let gpu_name = run.env("/gpu/name");
     let machine = if gpu_name.is_empty() { run.env("/cpu") } else { gpu_name.clone() };
     let subtitle = format!(
@@ -103,37 +127,101 @@ pub fn report(dir: &Path, markdown: Option<&Path>, answers: Option<&Path>) -> Re
         run.env("/date"),
     );
     let mut book = Book::new(&format!("Why the photon finder is fast: measured on {machine}"), &subtitle);
-    rungs::arc(&mut book, &run);
-    gpu::engines(&mut book, &run);
-    rungs::faults(&mut book, &run);
-    gpu::timelines(&mut book, &run);
-    gpu::wire(&mut book, &run);
-    rungs::energy(&mut book, &run);
-    gpu::instructions(&mut book, &run);
-    rungs::published(&mut book, &run);
-    rungs::threads(&mut book, &run);
-    studies::precision(&mut book, &run);
-    studies::timing(&mut book, &run);
-    method(&mut book, &run);
+    rungs::arc(&mut book, run);
+    steps::table(&mut book, run);
+    gpu::engines(&mut book, run);
+    kernels::gathering(&mut book, run);
+    rungs::faults(&mut book, run);
+    gpu::timelines(&mut book, run);
+    gpu::wire(&mut book, run);
+    rungs::energy(&mut book, run);
+    gpu::instructions(&mut book, run);
+    published::published(&mut book, run);
+    rungs::threads(&mut book, run);
+    studies::precision(&mut book, run);
+    studies::timing(&mut book, run);
+    method(&mut book, run);
     for table in &run.tables {
         book.source(table);
     }
-    book.write(dir, markdown)?;
-    match answers {
-        Some(path) => questions::questions(&run).write_markdown(dir, path),
-        None => Ok(()),
+    book
+}
+
+/// The calls that a run was made in, when there were several, and how long everything took.
+fn calls(book: &mut Book, run: &Run) {
+    let calls = run.calls();
+    if calls > 1 {
+        let words: Vec<String> = (0..calls)
+            .map(|i| {
+                let of = |p: &str| run.env(&format!("/calls/{i}{p}"));
+                format!(
+                    "call {} {} (driver {}, kernel {})",
+                    i + 1,
+                    of("/date"),
+                    of("/gpu/driver"),
+                    of("/kernel")
+                )
+            })
+            .collect();
+        book.para(Text::new().t(format!(
+            "The run was made in {calls} calls, on machines of the same kind with the same program: {}. Which call \
+             measured what stands in times.csv.",
+            words.join("; ")
+        )));
+    }
+    let Some(times) = run.table("times.csv") else { return };
+    let rows: Vec<Vec<Text>> = times
+        .rows()
+        .filter(|r| r.text("what") == "in all")
+        .filter_map(|r| {
+            let (took, expected) = (r.cell("took_s")?, r.cell("expected_s")?);
+            Some(vec![
+                Text::new().t(r.text("part")),
+                Text::new().t(r.text("call")),
+                Text::new().n(&expected),
+                Text::new().n(&took),
+            ])
+        })
+        .collect();
+    if !rows.is_empty() {
+        book.grid(&["part", "call", "expected s", "took s"], rows);
+    }
+    let cut: Vec<&str> = run
+        .table("ladder.csv")
+        .into_iter()
+        .flat_map(|t| t.rows())
+        .filter(|r| r.number("repetitions").is_some_and(|n| n <= 3.0))
+        .map(|r| r.text("step"))
+        .collect();
+    if !cut.is_empty() {
+        book.para(Text::new().t(format!(
+            "For lack of time only two warm repetitions or fewer: {}. Their spread says little.",
+            cut.join(", ")
+        )));
     }
 }
+
+/// Tables that a whole run has, and the part of the campaign that makes each.
+const PARTS: [(&str, &str); 6] = [
+    ("wire.csv", "wire"),
+    ("probe.csv", "probes"),
+    ("precision.csv", "precision"),
+    ("timing.csv", "timing"),
+    ("sass.csv", "instructions"),
+    ("ladder.csv", "ladder"),
+];
 
 fn method(book: &mut Book, run: &Run) {
     book.section("How it was measured, and what was left out");
     book.para(Text::new().t(
         "Each step runs in a process of its own over the same simulated frames (400 x 400 pixels, 2300 photons a frame, \
-         seed 1) from the same trained pedestal. The first repetition is the cold one; a warm figure is the best of the \
+         seed 1) from the same trained pedestal. A repetition is one batch of frames (ladder.csv, frames) from the trained \
+         pedestal on. f64f32 has the sums of the pedestal in f64 and decides in f32, f32 has both in f32. The first repetition is the cold one; a warm figure is the best of the \
          others, its spread the way from the best to the worst of them in percent. A GPU that is more than 5 % busy, or \
          whose SM clock has not reached 85 % of its maximum under load, is refused. Page faults are those of the \
          process during the repetition. Probes are runs of their own.",
     ));
+    calls(book, run);
     if run.env("/page_faults_counted") == "false" {
         book.para(Text::new().t("This system does not count page faults: their columns mean nothing here."));
     }
@@ -160,15 +248,63 @@ fn method(book: &mut Book, run: &Run) {
         book.para(Text::new().t("Every step found the same clusters, value for value:"));
         book.grid(&["what", "steps", "clusters", "checksum", "equal"], rows);
     }
+    let missing: Vec<&str> =
+        PARTS.iter().filter(|(table, _)| run.table(table).is_none()).map(|(_, part)| *part).collect();
+    if !missing.is_empty() {
+        book.para(Text::new().t(format!("Parts that are not in this run: {}.", missing.join(", "))));
+    }
     match run.table("skips.csv") {
         Some(skips) => {
             book.para(Text::new().t("Left out:"));
             let rows = skips
                 .rows()
-                .map(|r| vec![Text::new().t(r.text("what")), Text::new().t(r.text("reason"))])
+                .map(|r| ["part", "what", "reason"].map(|c| Text::new().t(r.text(c))).into())
                 .collect();
-            book.grid(&["what", "reason"], rows);
+            book.grid(&["part", "what", "reason"], rows);
         }
-        None => book.para(Text::new().t("Nothing was left out.")),
+        None if missing.is_empty() => book.para(Text::new().t("Nothing was left out.")),
+        None => {}
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// What `ask` says of a run with these tables.
+    pub(in super::super) fn run_with<T>(tables: &[(&str, &str)], ask: impl FnOnce(&Run) -> T) -> T {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("scheidegg-run-{}-{count}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("env.json"), "{\"cpu\": \"a CPU\"}").unwrap();
+        for (name, text) in tables {
+            fs::write(dir.join(name), text).unwrap();
+        }
+        let run = Run::read(&dir).unwrap();
+        let told = ask(&run);
+        fs::remove_dir_all(dir).unwrap();
+        told
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let text = run_with(&[("wire.csv", "direction\nh2d\n")], |run| {
+            let mut book = Book::new("T", "S");
+            method(&mut book, run);
+            book.plain()
+        });
+        assert!(text.contains("not in this run: probes, precision, timing, instructions, ladder"), "{text}");
+        assert!(!text.contains("Nothing was left out"), "{text}");
+    }
+
+    #[test]
+    fn a_folder_without_tables_is_no_run() {
+        let dir = std::env::temp_dir().join(format!("scheidegg-norun-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let e = Run::read(&dir).err().unwrap().to_string();
+        fs::remove_dir_all(dir).unwrap();
+        assert!(e.contains("not the folder of a run"), "{e}");
     }
 }
