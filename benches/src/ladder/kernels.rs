@@ -94,12 +94,16 @@ impl Kernels {
         let ClusterSize { w, h } = params.size;
         let window = Window { w: w as u32, h: h as u32 };
         let (rows, cols) = (shape.rows as u32, shape.cols as u32);
-        let frames =
-            abi::suggested_frames(rows, cols, window, device.sms, lanes, abi::MAX_THREADS, most).max(1);
-        let tiling = Tiling::new(rows, cols, window, frames, device.sms, lanes, abi::MAX_THREADS)
-            .ok_or_else(|| Error::Unsupported {
-                backend: "ladder".into(),
-                what: format!("{frames} frames a launch at {w}x{h}"),
+        let f64 = params.precision.pedestal_is_f64();
+        let entry = abi::frame_entry(f64, window.w, window.h, false, false, false, false);
+        let threads = abi::max_threads(entry);
+        let frames = abi::suggested_frames(rows, cols, window, device.sms, lanes, threads, most).max(1);
+        let tiling =
+            Tiling::new(rows, cols, window, frames, device.sms, lanes, threads).ok_or_else(|| {
+                Error::Unsupported {
+                    backend: "ladder".into(),
+                    what: format!("{frames} frames a launch at {w}x{h}"),
+                }
             })?;
         let payload = match params.payload {
             Payload::I32 => payload::I32,
@@ -116,8 +120,6 @@ impl Kernels {
             ties_first: 0,
             test2: 0,
         };
-        let f64 = params.precision.pedestal_is_f64();
-        let entry = abi::frame_entry(f64, window.w, window.h, false, false, false, false);
         // Twice the mean of the ladder's scene, and some for the spread.
         let tile_pixels = tiling.tile_w * tiling.tile_h;
         let text = ptx::module(entry)

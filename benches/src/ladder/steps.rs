@@ -226,7 +226,7 @@ pub const STEPS: &[Step] = &[
         ..step(
             "library",
             "the library, 4 lanes",
-            "the backend as users have it",
+            "the backend as users have it: blocks stay on the GPU for a whole chunk and exchange their edges",
             How::Library { lanes: LANES },
         )
     },

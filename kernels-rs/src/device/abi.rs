@@ -19,11 +19,10 @@ use crate::physics::Decision;
 /// The most threads that a block of the entry may have.
 pub const fn max_threads(entry: &str) -> u32 {
     match entry.as_bytes() {
-        [.., b'a', b'n', b'y'] | [.., b't', b'r', b'a', b'c', b'e'] => MAX_THREADS_GENERAL,
-        [b'r', b'e', b's', ..] => MAX_THREADS_GENERAL,
-        // f64 sums beside the row sums of a split window: a few registers too many as well.
-        [b'f', b'r', b'a', b'm', b'e', b'_', b'f', b'6', b'4', b'_', b'7' | b'9', ..] => MAX_THREADS_GENERAL,
-        _ => MAX_THREADS,
+        // frame_f32_3x3, frame_f32_5x5 and frame_f64_3x3, with fixed noise too.
+        [b'f', _, _, _, _, _, _, b'3', _, _, b'3' | b'5', ..]
+        | [b'f', _, _, _, _, _, _, b'6', _, _, b'3', ..] => MAX_THREADS,
+        _ => MAX_THREADS_GENERAL,
     }
 }
 
@@ -37,9 +36,9 @@ pub const SCAN_SHARED_BYTES: u32 = SCAN_THREADS * 2 * 4;
 pub const PLACE_THREADS: u32 = 32;
 /// Threads of a block of `copy`; a grid of two blocks a multiprocessor is plenty.
 pub const COPY_THREADS: u32 = 256;
-/// The most threads that a block of a `frame_*` entry may have (`.maxntid` in the PTX).
-pub const MAX_THREADS: u32 = 672;
-/// The same of an entry that needs more registers: general (`_any`, `_trace`), `resident_*`.
+/// The most threads of a block of an entry that finds clusters (`.maxntid` in the PTX) where 96 registers are enough.
+pub const MAX_THREADS: u32 = 640;
+/// The same of the other entries: 128 registers.
 pub const MAX_THREADS_GENERAL: u32 = 512;
 /// Added to [`FrameArgs::saturated`] by every thread that stopped waiting for a neighbour, which is a fault: all blocks of
 /// a `resident_*` launch run at once.

@@ -411,7 +411,14 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
             team.each(|thread, _| {
                 tile.rows::<R>(b.opaque(thread), f);
                 if f > 0 {
-                    store::write(b, a, w, t.row_words(), (thread, b.threads()), tile.judged::<R>(f - 1));
+                    store::write(
+                        b,
+                        a,
+                        w,
+                        t.row_words(),
+                        (b.opaque(thread), b.threads()),
+                        tile.judged::<R>(f - 1),
+                    );
                 }
             });
             b.barrier();
@@ -427,7 +434,14 @@ pub unsafe fn frame<B: Block, P: Convert<f32> + Stored, R: Rule>(b: B, a: &Frame
                 tile.show::<R>(s, &raw, live, f + 1);
             }
             if !R::SPLIT && f > 0 {
-                store::write(b, a, w, t.row_words(), (thread, b.threads()), tile.judged::<R>(f - 1));
+                store::write(
+                    b,
+                    a,
+                    w,
+                    t.row_words(),
+                    (b.opaque(thread), b.threads()),
+                    tile.judged::<R>(f - 1),
+                );
             }
         });
         b.barrier();
