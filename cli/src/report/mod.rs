@@ -10,6 +10,7 @@ mod timeline;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use scheidegg::io::Output;
 use scheidegg::{Error, Pedestal, Result};
 
 pub use html::Table;
@@ -52,9 +53,9 @@ pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Ped
     Ok(page)
 }
 
-/// Writes a file under another name and moves it, so that a half-written one never stands there.
+/// Writes a file that is whole under its name or not there.
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    let part = path.with_extension("part");
-    fs::write(&part, bytes).map_err(|e| Error::io(&part, e))?;
-    fs::rename(&part, path).map_err(|e| Error::io(path, e))
+    let mut out = Output::create(path)?;
+    out.write(bytes)?;
+    out.finish()
 }

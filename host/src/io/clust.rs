@@ -134,7 +134,7 @@ impl<R: Read> ClustReader<R> {
         if need > there {
             return Err(self.err(format!(
                 "ends inside frame {number}, which starts at byte {start}: {count} clusters of {each} bytes were \
-                 promised, {} are there, the file ends at byte {} ({} is missing){}",
+                 promised, {} are there, the file ends at byte {} ({} missing){}",
                 there / each,
                 self.bytes,
                 whole_range(need - there, "byte"),

@@ -133,7 +133,7 @@ pub fn open_results(
             let Some(size) = size else {
                 return Err(Error::file(
                     path,
-                    "a cluster file does not say its window: give its size (like 3 or 3x5)",
+                    "a cluster file does not say its window: give its size (--size 3, or --size 3x5 for width x height)",
                 ));
             };
             Ok(Box::new(ClustReader::open(path, size, payload.unwrap_or(Payload::I32))?))
