@@ -23,7 +23,7 @@ pub fn run(args: &FindArgs) -> Outcome {
     let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
-    let registry = registry(args.backend.threads)?;
+    let registry = registry(args.backend.cpu.threads)?;
     let (mut finder, choice) =
         registry.build_explained(&args.backend.backend, shape, &params).map_err(usage)?;
 

@@ -3,7 +3,7 @@
 use scheidegg_kernels::{Branch, Convert, Real, physics};
 
 use crate::backend::Finder;
-use crate::clusters::ClustersBuf;
+use crate::clusters_buf::ClustersBuf;
 use crate::error::{Error, Result};
 use crate::frames::{Frames, LostPixels, Shape};
 use crate::mask::PixelMask;

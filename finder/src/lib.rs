@@ -13,7 +13,9 @@
 
 mod backend;
 mod buffer;
+mod cluster;
 mod clusters;
+mod clusters_buf;
 mod error;
 mod frames;
 mod judge;
@@ -26,7 +28,9 @@ mod training;
 
 pub use backend::{Backend, Finder, Probe, Statistics, Ticket};
 pub use buffer::{FrameBuf, FrameOwner, PixelMemory};
-pub use clusters::{Cluster, Clusters, ClustersBuf, Corner, Eta, PayloadType, Record, Values, record_bytes};
+pub use cluster::{Cluster, Corner, Eta, Values};
+pub use clusters::{Clusters, PayloadType, Record, record_bytes};
+pub use clusters_buf::ClustersBuf;
 pub use error::{Error, Result};
 pub use frames::{Frames, LostPixels, Numbers, Shape};
 pub use judge::{Corrected, Judge, judged};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, record_bytes};
 
 use super::output::Output;
-use super::{Results, Sink, whole_range};
+use super::{Kind, Results, Sink, whole_range};
 
 /// Bytes before the records of a frame.
 const FRAME_HEADER: usize = 8;
@@ -17,9 +17,7 @@ const FRAME_HEADER: usize = 8;
 #[derive(Debug)]
 pub struct ClustSink {
     out: Option<Output>,
-    path: PathBuf,
-    size: ClusterSize,
-    payload: Payload,
+    kind: Kind,
 }
 
 impl ClustSink {
@@ -28,19 +26,19 @@ impl ClustSink {
     /// # Errors
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
-        let path = path.into();
-        Ok(ClustSink { out: Some(Output::create(&path)?), path, size, payload })
+        let kind = Kind { path: path.into(), size, payload };
+        Ok(ClustSink { out: Some(Output::create(&kind.path)?), kind })
     }
 }
 
 impl Sink for ClustSink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        super::check_kind(&self.path, (self.size, self.payload), (batch.size(), batch.payload()))?;
-        let Some(out) = &mut self.out else { return Err(super::written_after_end(&self.path)) };
+        self.kind.check(batch)?;
+        let Some(out) = &mut self.out else { return Err(self.kind.ended()) };
         // Nothing of a batch is written when one of its frames cannot be.
         if let Some(number) = batch.numbers().iter().find(|n| i32::try_from(**n).is_err()) {
             return Err(Error::file(
-                &self.path,
+                &self.kind.path,
                 format!(
                     "frame {number}: a cluster file holds frame numbers up to {} (write .npz or .npy instead)",
                     i32::MAX
@@ -52,7 +50,7 @@ impl Sink for ClustSink {
             let Ok(count) = u32::try_from(count) else {
                 let what =
                     format!("frame {number}: {count} clusters, a cluster file holds {} a frame", u32::MAX);
-                return Err(Error::file(&self.path, what));
+                return Err(Error::file(&self.kind.path, what));
             };
             let mut header = [0; FRAME_HEADER];
             header[..4].copy_from_slice(&(*number as i32).to_le_bytes());
@@ -104,11 +102,36 @@ impl<'a> ClustReader<&'a [u8]> {
 }
 
 impl<R: Read> ClustReader<R> {
-    /// Appends the next frame to `into`; false at the end of the file.
-    ///
-    /// # Errors
-    /// [`Error::File`] for a file that ends inside a frame, with the byte and the frame.
-    pub fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool> {
+    fn fill(&mut self, into: &mut [u8]) -> Result<()> {
+        self.from.read_exact(into).map_err(|e| Error::io(&self.path, e))?;
+        self.at += into.len() as u64;
+        Ok(())
+    }
+
+    fn err(&self, what: String) -> Error {
+        Error::file(&self.path, what)
+    }
+
+    fn doubt(&self) -> String {
+        format!("; is it really {} of {}?", self.size, self.payload)
+    }
+}
+
+impl<R: Read + Send> Results for ClustReader<R> {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn size(&self) -> ClusterSize {
+        self.size
+    }
+
+    fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    /// Refuses a file that ends inside a frame, with the byte and the frame.
+    fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool> {
         if self.at == self.bytes {
             return Ok(false);
         }
@@ -147,42 +170,5 @@ impl<R: Read> ClustReader<R> {
         into.finish_frame(frame, count as usize);
         self.last = Some(number);
         Ok(true)
-    }
-
-    fn fill(&mut self, into: &mut [u8]) -> Result<()> {
-        self.from.read_exact(into).map_err(|e| Error::io(&self.path, e))?;
-        self.at += into.len() as u64;
-        Ok(())
-    }
-
-    fn err(&self, what: String) -> Error {
-        Error::file(&self.path, what)
-    }
-
-    fn doubt(&self) -> String {
-        format!("; is it really {} of {}?", self.size, self.payload)
-    }
-}
-
-impl<R: Read + Send> Results for ClustReader<R> {
-    fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    fn size(&self) -> ClusterSize {
-        self.size
-    }
-
-    fn payload(&self) -> Payload {
-        self.payload
-    }
-
-    fn read(&mut self, into: &mut ClustersBuf, frames: usize) -> Result<usize> {
-        for k in 0..frames {
-            if !self.read_frame(into)? {
-                return Ok(k);
-            }
-        }
-        Ok(frames)
     }
 }

@@ -11,7 +11,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::npy::NpyRows;
 use super::output::{self, Output};
-use super::{Sink, check_kind, written_after_end};
+use super::{Kind, Sink};
 
 /// The numpy type of a payload.
 pub(crate) const fn descr(payload: Payload) -> &'static str {
@@ -33,9 +33,7 @@ const LARGE: u64 = u32::MAX as u64;
 #[derive(Debug)]
 pub struct NpzSink {
     columns: Option<[NpyRows; 4]>,
-    path: PathBuf,
-    size: ClusterSize,
-    payload: Payload,
+    kind: Kind,
     scratch: [Vec<u8>; 4],
 }
 
@@ -47,20 +45,20 @@ impl NpzSink {
     /// # Errors
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<NpzSink> {
-        let path = path.into();
+        let kind = Kind { path: path.into(), size, payload };
         let window = [size.h as u64, size.w as u64];
         // Each under the archive's name, which none of them is ever given: so complaints name the archive.
-        let column = |descr: &str, row: &[u64]| NpyRows::create(&path, &format!("'{descr}'"), row);
+        let column = |descr: &str, row: &[u64]| NpyRows::create(&kind.path, &format!("'{descr}'"), row);
         let columns =
             [column("<u8", &[])?, column("<u2", &[])?, column("<u2", &[])?, column(descr(payload), &window)?];
-        Ok(NpzSink { columns: Some(columns), path, size, payload, scratch: Default::default() })
+        Ok(NpzSink { columns: Some(columns), kind, scratch: Default::default() })
     }
 }
 
 impl Sink for NpzSink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        check_kind(&self.path, (self.size, self.payload), (batch.size(), batch.payload()))?;
-        let Some(columns) = &mut self.columns else { return Err(written_after_end(&self.path)) };
+        self.kind.check(batch)?;
+        let Some(columns) = &mut self.columns else { return Err(self.kind.ended()) };
         let [frame, x, y, data] = &mut self.scratch;
         for column in [&mut *frame, x, y, data] {
             column.clear();
@@ -81,7 +79,7 @@ impl Sink for NpzSink {
 
     fn finish(&mut self) -> Result<()> {
         let Some(mut columns) = self.columns.take() else { return Ok(()) };
-        let mut out = Output::create(&self.path)?;
+        let mut out = Output::create(&self.kind.path)?;
         let members = COLUMNS.iter().zip(&mut columns).map(|(name, column)| {
             let file = column.complete()?.reread()?;
             Ok((name.to_string(), file))
@@ -159,9 +157,7 @@ pub(crate) fn write_npz(path: &Path, members: &[(&str, Vec<u8>)]) -> Result<()> 
 #[derive(Debug)]
 pub struct NpySink {
     rows: Option<NpyRows>,
-    path: PathBuf,
-    size: ClusterSize,
-    payload: Payload,
+    kind: Kind,
     scratch: Vec<u8>,
 }
 
@@ -171,22 +167,22 @@ impl NpySink {
     /// # Errors
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<NpySink> {
-        let path = path.into();
+        let kind = Kind { path: path.into(), size, payload };
         let record = format!(
             "[('frame', '<u8'), ('x', '<u2'), ('y', '<u2'), ('data', '{}', ({}, {}))]",
             descr(payload),
             size.h,
             size.w
         );
-        let rows = NpyRows::create(&path, &record, &[])?;
-        Ok(NpySink { rows: Some(rows), path, size, payload, scratch: Vec::new() })
+        let rows = NpyRows::create(&kind.path, &record, &[])?;
+        Ok(NpySink { rows: Some(rows), kind, scratch: Vec::new() })
     }
 }
 
 impl Sink for NpySink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        check_kind(&self.path, (self.size, self.payload), (batch.size(), batch.payload()))?;
-        let Some(rows) = &mut self.rows else { return Err(written_after_end(&self.path)) };
+        self.kind.check(batch)?;
+        let Some(rows) = &mut self.rows else { return Err(self.kind.ended()) };
         self.scratch.clear();
         for (k, number) in batch.numbers().iter().enumerate() {
             for record in batch.frame_bytes(k).chunks_exact(batch.record_bytes()) {
