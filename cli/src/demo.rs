@@ -35,8 +35,10 @@ pub fn run(args: &DemoArgs) -> Outcome {
         rows: args.side,
         cols: args.side,
         seed: args.seed,
-        // The same photons per area as on a MÖNCH.
+        // The same photons and faulty pixels per area as on a MÖNCH.
         photons_per_frame: 2300.0 * side * side,
+        hot_pixels: (16.0 * side * side) as usize,
+        dead_pixels: (16.0 * side * side) as usize,
         ..Simulation::default()
     };
     let shape = simulation.validate().map_err(usage)?;

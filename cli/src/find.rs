@@ -33,7 +33,7 @@ pub fn run(args: &FindArgs) -> Outcome {
     }
     if let Some(dir) = &args.report {
         // Before hours of work, not after.
-        std::fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+        places::folder(dir)?;
     }
 
     let (dark, trained) = start(&mut *finder, args, &stop)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use scheidegg::Error;
+use scheidegg::{Error, Result};
 
 use crate::failure::{Failure, Outcome};
 
@@ -29,6 +29,14 @@ pub fn ends_with(option: &str, path: &Path, ending: &str) -> Outcome {
         return Ok(());
     }
     Err(Failure::Usage(Error::param(option, path.display(), format!("a name that ends with .{ending}"))))
+}
+
+/// Makes a folder for results where there is none.
+pub fn folder(path: &Path) -> Result<()> {
+    if path.exists() && !path.is_dir() {
+        return Err(Error::file(path, "is a file: give the name of a folder"));
+    }
+    std::fs::create_dir_all(path).map_err(|e| Error::io(path, e))
 }
 
 /// The one way to write a path, whether a file is there or not.

@@ -247,6 +247,7 @@ fn errors_name_the_thing_and_leave_nothing_behind() {
         (&["--size", "16"], 2, "2 to 15 pixels"),
         (&["--mask", "nowhere.npy"], 1, "nowhere.npy"),
         (&["--out", "clusters.txt"], 1, "clusters.txt"),
+        (&["--report", out], 1, "out.clust: is a file: give the name of a folder"),
         (&["--update", "sometimes"], 2, "possible values: frozen, serial"),
         (&["--pedestal", "p.npz"], 2, "cannot be used with"),
     ] {

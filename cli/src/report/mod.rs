@@ -7,7 +7,6 @@ mod pictures;
 mod sink;
 mod timeline;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use scheidegg::io::Output;
@@ -16,7 +15,7 @@ use scheidegg::{Error, Pedestal, Result};
 pub use html::Table;
 pub use sink::ReportSink;
 
-use crate::plot;
+use crate::{places, plot};
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +39,7 @@ pub struct Facts {
 /// # Errors
 /// [`Error::Io`] naming the file.
 pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
-    fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+    places::folder(dir)?;
     let pictures = pictures::all(sink, pedestal);
     for p in &pictures {
         put(&dir.join(format!("{}.svg", p.file)), p.picture.svg.as_bytes())?;
