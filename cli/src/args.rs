@@ -154,6 +154,14 @@ pub struct BackendArgs {
     /// Backend: auto, or one that `scheidegg backends` lists. The result does not depend on it
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub backend: String,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
+}
+
+/// How many threads compute.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What computes")]
+pub struct CpuArgs {
     /// Threads on the CPU; by default one a core. The result does not depend on it
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -172,7 +180,8 @@ pub struct FindArgs {
     pub finder: FinderArgs,
     #[command(flatten)]
     pub backend: BackendArgs,
-    /// Clusters: .clust, .npz (frame, x, y, data) or .npy. May be given more than once
+    /// Clusters: .clust, .npz (frame, x, y, data) or .npy; the latter two have no trace of frames without clusters. May be
+    /// given more than once
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub out: Vec<PathBuf>,
     /// Folder for report.html and its pictures
@@ -338,9 +347,8 @@ pub struct CompareArgs {
     pub input: InputArgs,
     #[command(flatten)]
     pub finder: FinderArgs,
-    /// Threads on the CPU; by default one a core
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -374,9 +382,8 @@ pub struct BenchArgs {
 pub struct BackendsArgs {
     #[command(flatten)]
     pub finder: FinderArgs,
-    /// Threads on the CPU; by default one a core
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -6,20 +6,24 @@
 use std::path::Path;
 use std::time::Instant;
 
-use scheidegg::io::{Source, open_source};
+use scheidegg::io::{Output, Source, open_source};
 use scheidegg::{Error, Finder, FrameBuf, FrameOwner, Frames, Params, Registry, Result};
 use serde_json::{Value, json};
 
 use crate::args::BenchArgs;
 use crate::failure::{Failure, Outcome, usage};
-use crate::find::{dark_limit, params_for, registry};
+use crate::find::{dark_limit, params_for, registry, same_shape};
 use crate::input;
+use crate::places;
 use crate::plot::{Axis, BLUE, Chart, GREEN, Layer};
 use crate::say::say;
 use crate::summary::count;
 
 /// Runs the subcommand.
 pub fn run(args: &BenchArgs) -> Outcome {
+    if let Some(path) = &args.plot {
+        places::ends_with("--plot", path, "svg")?;
+    }
     let options = args.input.reading.options();
     let mut data = input::open_all(&args.input.data, &options)?;
     let Some(dark) = &args.input.dark else {
@@ -28,7 +32,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     let mut darks = open_source(dark, &options)?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
-    Error::check_shape(&darks.name(), shape, darks.shape())?;
+    same_shape(dark, darks.shape(), shape)?;
     data.skip(args.input.first)?;
     let frames = read(&mut *data, args.input.frames)?;
     if frames.is_empty() {
@@ -252,6 +256,7 @@ fn plot(path: &Path, runs: &[Measured], params: &Params) -> Outcome {
         ],
         empty: None,
     };
-    std::fs::write(path, chart.draw().svg).map_err(|e| Error::io(path, e))?;
-    Ok(())
+    let mut out = Output::create(path)?;
+    out.write(chart.draw().svg.as_bytes())?;
+    Ok(out.finish()?)
 }

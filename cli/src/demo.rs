@@ -35,13 +35,15 @@ pub fn run(args: &DemoArgs) -> Outcome {
         rows: args.side,
         cols: args.side,
         seed: args.seed,
-        // The same photons per area as on a MÖNCH.
+        // The same photons and faulty pixels per area as on a MÖNCH.
         photons_per_frame: 2300.0 * side * side,
+        hot_pixels: (16.0 * side * side) as usize,
+        dead_pixels: (16.0 * side * side) as usize,
         ..Simulation::default()
     };
     let shape = simulation.validate().map_err(usage)?;
     let params = Params { pedestal_samples: DARKS, ..Params::new(ClusterSize::square(3).map_err(usage)?) };
-    let (mut finder, choice) = registry(args.backend.threads)?
+    let (mut finder, choice) = registry(args.backend.cpu.threads)?
         .build_explained(&args.backend.backend, shape, &params)
         .map_err(usage)?;
     if !args.json {

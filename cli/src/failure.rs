@@ -27,8 +27,21 @@ impl From<Error> for Failure {
 /// For what stems from arguments: a parameter outside its range is wrong usage, anything else a failure.
 pub fn usage(e: Error) -> Failure {
     match e {
-        Error::Param { .. } => Failure::Usage(e),
+        Error::Param { name, found, expected } => {
+            Failure::Usage(Error::Param { name: option(name), found, expected })
+        }
         e => Failure::Failed(e),
+    }
+}
+
+/// A parameter as it is spelt on the command line.
+fn option(name: String) -> String {
+    match name.as_str() {
+        "noise_floor_adu" => "--noise-floor".into(),
+        "n_sigma" | "lanes" | "pedestal_samples" | "test2" | "backend" => {
+            format!("--{}", name.replace('_', "-"))
+        }
+        _ => name,
     }
 }
 

@@ -10,6 +10,7 @@ use scheidegg::{Error, Finder, Params, Registry, Result, Shape};
 
 use crate::args::{FindArgs, FinderArgs, InputArgs};
 use crate::failure::{Failure, Outcome, usage};
+use crate::places::{self, Named};
 use crate::progress::Display;
 use crate::report::{self, Facts, ReportSink, Table};
 use crate::summary::{PedestalHealth, RunReport, print_json};
@@ -17,11 +18,12 @@ use crate::{input, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
+    check_places(args)?;
     let stop = stop::on_ctrl_c()?;
     let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
-    let registry = registry(args.backend.threads)?;
+    let registry = registry(args.backend.cpu.threads)?;
     let (mut finder, choice) =
         registry.build_explained(&args.backend.backend, shape, &params).map_err(usage)?;
 
@@ -31,7 +33,7 @@ pub fn run(args: &FindArgs) -> Outcome {
     }
     if let Some(dir) = &args.report {
         // Before hours of work, not after.
-        std::fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+        places::folder(dir)?;
     }
 
     let (dark, trained) = start(&mut *finder, args, &stop)?;
@@ -59,16 +61,34 @@ pub fn run(args: &FindArgs) -> Outcome {
         written,
         notes: Vec::new(),
     };
+    let mut drawn = Ok(());
     if let (Some(dir), Some(sink)) = (&args.report, &picture) {
-        let page = write_report(dir, &report, sink, &mut *finder, None)?;
-        report.written.push(page.display().to_string());
+        let page = write_report(dir, &report, sink, &mut *finder, None);
+        drawn = page.map(|page| report.written.push(page.display().to_string()));
     }
+    // The run is done and its clusters are written, whatever became of the pictures.
     if args.json {
         print_json(&report.json());
     } else {
         report.print();
     }
-    Ok(())
+    Ok(drawn?)
+}
+
+/// No result in the place of an input: whoever mistypes a name must not lose a run.
+fn check_places(args: &FindArgs) -> Outcome {
+    let mut inputs: Named<'_> = args.input.data.iter().map(|p| ("--data", p.as_path())).collect();
+    for (option, path) in
+        [("--dark", &args.input.dark), ("--pedestal", &args.pedestal), ("--mask", &args.finder.mask)]
+    {
+        inputs.extend(path.iter().map(|p| (option, p.as_path())));
+    }
+    let mut results: Named<'_> = args.out.iter().map(|p| ("--out", p.as_path())).collect();
+    if let Some(path) = &args.save_pedestal {
+        places::ends_with("--save-pedestal", path, "npz")?;
+        results.push(("--save-pedestal", path));
+    }
+    places::check(inputs, results)
 }
 
 /// The parameters with the mask, checked against the frames' shape.
@@ -97,7 +117,9 @@ fn start(
     stop: &Arc<AtomicBool>,
 ) -> Outcome<(String, Option<Trained>)> {
     if let Some(path) = &args.pedestal {
-        finder.set_pedestal(&load_pedestal(path)?).map_err(usage)?;
+        let pedestal = load_pedestal(path)?;
+        same_shape(path, pedestal.shape, finder.shape())?;
+        finder.set_pedestal(&pedestal).map_err(usage)?;
         return Ok((path.display().to_string(), None));
     }
     let path = args.input.dark.as_ref().expect("clap asks for --dark or --pedestal");
@@ -113,9 +135,20 @@ pub fn train(
 ) -> Outcome<Trained> {
     let limit = dark_limit(path, args)?;
     let mut darks = open_source(path, &args.reading.options())?;
+    same_shape(path, darks.shape(), finder.shape())?;
     let mut display = Display::new("train");
     let mut run = Run::new(finder).stop_flag(stop.clone()).on_progress(move |p| display.show(p));
     Ok(run.frames(limit).train(&mut *darks)?)
+}
+
+/// Refuses a pedestal or dark frames of another shape than the data frames.
+pub fn same_shape(path: &Path, dark: Shape, data: Shape) -> Result<()> {
+    if dark != data {
+        let what =
+            format!("holds {dark} pixels, the data frames have {data}: both must come from one detector");
+        return Err(Error::file(path, what));
+    }
+    Ok(())
 }
 
 /// How many dark frames are taken. When dark and data are one file, the darks are the frames before `--first`: a frame

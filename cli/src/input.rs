@@ -6,14 +6,16 @@ use scheidegg::io::{OpenOptions, Results, Source, open_results, open_source};
 use scheidegg::pipeline::Chain;
 use scheidegg::{ClusterSize, Error, Payload, Result};
 
+use crate::failure::{Failure, Outcome};
+
 /// Opens files of frames as one source, in the order given.
-pub fn open_all(paths: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn Source>> {
+pub fn open_all(paths: &[PathBuf], options: &OpenOptions) -> Outcome<Box<dyn Source>> {
     let mut sources = Vec::new();
     for path in paths {
         sources.push(open_source(path, options)?);
     }
     match sources.len() {
-        0 => Err(Error::param("--data", "nothing", "a file of data frames")),
+        0 => Err(Failure::Usage(Error::param("--data", "nothing", "a file of data frames"))),
         1 => Ok(sources.remove(0)),
         _ => Ok(Box::new(Chain::new(sources)?)),
     }

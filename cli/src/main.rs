@@ -9,6 +9,7 @@ mod failure;
 mod find;
 mod info;
 mod input;
+mod places;
 mod plot;
 mod progress;
 mod report;

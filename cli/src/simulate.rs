@@ -1,6 +1,5 @@
 //! `simulate`: dark and data frames of a simulated detector, in files.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +12,7 @@ use serde_json::json;
 
 use crate::args::{Format, PhysicsArgs, SimulateArgs};
 use crate::failure::{Failure, Outcome, usage};
+use crate::places;
 use crate::progress::Display;
 use crate::say::say;
 use crate::stop;
@@ -63,7 +63,7 @@ pub fn write(
     stop: &Arc<AtomicBool>,
 ) -> Outcome<Written> {
     simulation.validate().map_err(usage)?;
-    fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+    places::folder(folder)?;
     let start = Instant::now();
     let mut display = Display::new("simulate");
     let mut progress = |done: u64, total: u64| {

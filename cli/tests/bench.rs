@@ -44,4 +44,7 @@ fn without_darks_it_says_what_is_missing() {
     assert!(said.contains("--dark"), "{said}");
     let said = fails(["bench", "--dark", &data, "--data", &data, "--first", "5", "--backend", "gone"], 2);
     assert!(said.contains("gone"), "{said}");
+    assert!(fails(["bench"], 2).contains("--data = nothing"));
+    let said = fails(["bench", "--dark", &data, "--data", &data, "--plot", &data], 2);
+    assert!(said.contains("a name that ends with .svg"), "{said}");
 }

@@ -217,6 +217,7 @@ fn help_and_wrong_usage() {
         let o = run(words);
         assert!(o.status.success() && stdout(&o).contains("Usage"));
     }
+    assert!(fails(["info", "nowhere.npy"], 1).contains("nowhere.npy: there is no such file"));
     assert_eq!(run(["find"]).status.code(), Some(2));
     assert_eq!(run(["look"]).status.code(), Some(2));
     assert_eq!(run::<&str>([]).status.code(), Some(2));

@@ -236,14 +236,18 @@ fn errors_name_the_thing_and_leave_nothing_behind() {
             "moench_dark.npy: 1000 dark frames, the pedestal needs 1001 (give more, or --pedestal-samples 1000)",
         ),
         (&["--first", "121"], 1, "moench_data.npy: 120 frames, the first one asked for is 121"),
-        (&["--backend", "abacus"], 2, "backend = abacus: expected one of auto, "),
-        (&["--n-sigma", "-1"], 2, "n_sigma = -1"),
-        (&["--lanes", "0"], 2, "lanes = 0"),
+        (&["--backend", "abacus"], 2, "--backend = abacus: expected one of auto, "),
+        (&["--out", out], 2, "expected another file than --out"),
+        (&["--save-pedestal", "pedestal.npy"], 2, "pedestal.npy: expected a name that ends with .npz"),
+        (&["--n-sigma", "-1"], 2, "--n-sigma = -1"),
+        (&["--noise-floor", "-1"], 2, "--noise-floor = -1"),
+        (&["--lanes", "0"], 2, "--lanes = 0"),
         (&["--threads", "0"], 2, "--threads = 0"),
         (&["--test2", "--size", "4"], 2, "test2"),
         (&["--size", "16"], 2, "2 to 15 pixels"),
         (&["--mask", "nowhere.npy"], 1, "nowhere.npy"),
         (&["--out", "clusters.txt"], 1, "clusters.txt"),
+        (&["--report", out], 1, "out.clust: is a file: give the name of a folder"),
         (&["--update", "sometimes"], 2, "possible values: frozen, serial"),
         (&["--pedestal", "p.npz"], 2, "cannot be used with"),
     ] {
@@ -252,14 +256,60 @@ fn errors_name_the_thing_and_leave_nothing_behind() {
     }
     let with = |dark: &str, data: &str| fails(["find", "--dark", dark, "--data", data, "--out", out], 1);
     assert!(with(dark, cut.to_str().unwrap()).contains("cut.npy"));
-    assert!(with(dark, small.to_str().unwrap()).contains("moench_dark.npy: shape 33 x 41, expected 3 x 4"));
+    assert!(
+        with(dark, small.to_str().unwrap())
+            .contains("moench_dark.npy: holds 33 x 41 pixels, the data frames have 3 x 4")
+    );
     assert!(with(dark, "nowhere.npy").contains("nowhere.npy: there is no such file"));
-    assert!(with(dark, out).contains("holds results, not frames"));
+    assert!(with(dark, "nowhere.clust").contains("holds results, not frames"));
     // Dark and data in one file: darks must not be judged.
     let said = fails(["find", "--dark", data, "--data", data, "--out", out, "--pedestal-samples", "20"], 2);
     assert!(said.contains("--first"), "{said}");
     assert_eq!(fs::read(out).unwrap(), b"of an earlier run");
     assert_eq!(names(dir.path()), before, "something was left behind");
+}
+
+#[test]
+fn no_result_takes_the_place_of_an_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (dark, data, pedestal) = (dark.to_str().unwrap(), data.to_str().unwrap(), at("p.npz"));
+    let start = ["find", "--dark", dark, "--data", data, "--out", &at("first.npz")];
+    json(start.iter().chain(&["--save-pedestal", &pedestal, "--json"]));
+    fs::create_dir(at("sub")).unwrap();
+    fs::copy(&pedestal, at("mask.npz")).unwrap();
+    let before = names(dir.path()).iter().map(|n| fs::read(at(n)).ok()).collect::<Vec<_>>();
+    let base = ["find", "--data", data];
+    for (more, words) in [
+        (&["--dark", dark, "--out", data][..], "another file than --data"),
+        (&["--dark", dark, "--out", &at("sub/../moench_dark.npy")], "another file than --dark"),
+        (&["--pedestal", &pedestal, "--out", &pedestal], "another file than --pedestal"),
+        (
+            &["--dark", dark, "--out", &at("x.npz"), "--save-pedestal", &at("sub/../x.npz")],
+            "another file than --out",
+        ),
+        (&["--dark", dark, "--mask", &at("mask.npz"), "--out", &at("mask.npz")], "another file than --mask"),
+    ] {
+        let said = fails(base.iter().chain(more), 2);
+        assert!(said.contains(words), "{more:?}: {said}");
+    }
+    assert_eq!(names(dir.path()).iter().map(|n| fs::read(at(n)).ok()).collect::<Vec<_>>(), before);
+}
+
+/// The clusters are safe, the picture is not, and both are said.
+#[test]
+fn pictures_that_cannot_be_written_do_not_cost_the_summary() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = golden_files(dir.path(), "moench");
+    let (out, report) = (dir.path().join("o.npz"), dir.path().join("report"));
+    fs::create_dir_all(report.join("spectrum.svg")).unwrap();
+    let args = ["find", "--dark", dark.to_str().unwrap(), "--data", data.to_str().unwrap()];
+    let o = run(args.iter().chain(&["--out", out.to_str().unwrap(), "--report", report.to_str().unwrap()]));
+    assert_eq!(o.status.code(), Some(1));
+    assert!(stdout(&o).contains("clusters     1073") && stderr(&o).contains("spectrum.svg: is a folder"));
+    assert!(!clusters(&out, "3").is_empty());
+    assert_eq!(names(&report), ["spectrum.svg"]);
 }
 
 #[test]

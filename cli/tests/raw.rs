@@ -11,22 +11,11 @@ use scheidegg::io::{NpySource, OpenOptions, RawOptions, RawWriter, Source, open_
 use scheidegg::{FrameBuf, FrameOwner, Shape};
 
 /// Six frames train, the rest is searched.
-fn find(master: &Path, out: &Path) -> serde_json::Value {
-    let master = master.to_str().unwrap();
-    json([
-        "find",
-        "--dark",
-        master,
-        "--data",
-        master,
-        "--pedestal-samples",
-        "6",
-        "--first",
-        "6",
-        "--json",
-        "--out",
-        out.to_str().unwrap(),
-    ])
+fn find(master: &Path, out: &Path, more: &[&str]) -> serde_json::Value {
+    let (master, out) = (master.to_str().unwrap(), out.to_str().unwrap());
+    let files = ["find", "--dark", master, "--data", master, "--out", out];
+    let six = ["--pedestal-samples", "6", "--first", "6", "--json"];
+    json(files.iter().chain(&six).chain(more))
 }
 
 fn all_frames(source: &mut dyn Source) -> FrameBuf {
@@ -49,24 +38,10 @@ fn write(dir: &Path, name: &str, ports: usize, frames: &FrameBuf) -> std::path::
 fn one_port_and_two_ports_give_the_same_clusters() {
     let dir = tempfile::tempdir().unwrap();
     // Real frames where they are, simulated ones everywhere.
-    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
-    json([
-        "simulate",
-        "--out",
-        &at("s"),
-        "--rows",
-        "512",
-        "--cols",
-        "1024",
-        "--photons",
-        "2000",
-        "--darks",
-        "1",
-        "--frames",
-        "10",
-        "--json",
-    ]);
-    let mut runs = vec![all_frames(&mut NpySource::open(Path::new(&at("s/data.npy"))).unwrap())];
+    let simulated = dir.path().join("s");
+    let asked = "simulate --rows 512 --cols 1024 --photons 2000 --darks 1 --frames 10 --json --out";
+    json(asked.split(' ').chain([simulated.to_str().unwrap()]));
+    let mut runs = vec![all_frames(&mut NpySource::open(&simulated.join("data.npy")).unwrap())];
     if let Some(real) = real_data("jungfrau") {
         for name in ["jungfrau_single_master_0.json", "jungfrau_double_master_0.json"] {
             let mut source = open_source(&real.join(name), &OpenOptions::default()).unwrap();
@@ -81,7 +56,7 @@ fn one_port_and_two_ports_give_the_same_clusters() {
             let back = all_frames(&mut *open_source(&master, &OpenOptions::default()).unwrap());
             assert!(back.frames().as_slice() == frames.frames().as_slice(), "frames through {ports} ports");
             let out = dir.path().join(format!("p{ports}.clust"));
-            (find(&master, &out)["clusters"].as_u64().unwrap(), fs::read(out).unwrap())
+            (find(&master, &out, &[])["clusters"].as_u64().unwrap(), fs::read(out).unwrap())
         });
         assert!(said[0].0 > 100 && said[0] == said[1], "{} and {} clusters", said[0].0, said[1].0);
     }
@@ -93,7 +68,7 @@ fn the_real_module_is_searched_through_one_port_and_through_two() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["single", "double"] {
         let out = dir.path().join("out.npz");
-        let said = find(&real.join(format!("jungfrau_{name}_master_0.json")), &out);
+        let said = find(&real.join(format!("jungfrau_{name}_master_0.json")), &out, &[]);
         assert_eq!((&said["frames"], &said["training"]["frames"]), (&4.into(), &6.into()));
         assert_eq!((&said["first_frame"], &said["last_frame"]), (&7.into(), &10.into()));
         assert_eq!(said["health"]["lost_packets"], 0);
@@ -137,23 +112,9 @@ fn gains_are_masked_and_counted_or_kept() {
             .unwrap();
     }
     let master = write(dir.path(), "gain", 1, &frames);
-    let (master, out) = (master.to_str().unwrap(), dir.path().join("o.npz"));
-    let args = [
-        "find",
-        "--dark",
-        master,
-        "--data",
-        master,
-        "--pedestal-samples",
-        "6",
-        "--first",
-        "6",
-        "--json",
-        "--out",
-        out.to_str().unwrap(),
-    ];
-    let said = json(args);
+    let out = dir.path().join("o.npz");
+    let said = find(&master, &out, &[]);
     assert_eq!((&said["health"]["gain_pixels"], &said["clusters"]), (&1.into(), &0.into()), "{said}");
-    let said = json(args.iter().chain(&["--gain", "keep"]));
+    let said = find(&master, &out, &["--gain", "keep"]);
     assert_eq!(said["health"]["gain_pixels"], 0, "{said}");
 }

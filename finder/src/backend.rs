@@ -28,11 +28,13 @@ pub trait Backend: Send + Sync {
     /// One line for a list of backends.
     fn summary(&self) -> &str;
 
-    /// Whether it can run on this machine.
+    /// Whether it can run on this machine. If a backend does not say, it can everywhere, and any other is preferred.
     ///
     /// # Errors
     /// [`Error::Unavailable`] with the reason.
-    fn probe(&self) -> Result<Probe>;
+    fn probe(&self) -> Result<Probe> {
+        Ok(Probe { device: "any machine".into(), preference: 0 })
+    }
 
     /// Whether an automatic choice should take this backend for such frames; if not, why, in a sentence. By name it
     /// can be asked for anyway.

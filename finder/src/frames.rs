@@ -59,7 +59,7 @@ pub enum Numbers<'a> {
 }
 
 /// The pixels of one frame that were lost on the way (or carry no charge): masked for that frame.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostPixels {
     /// Index of the frame in its batch.
     pub frame: usize,

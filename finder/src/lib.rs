@@ -13,9 +13,12 @@
 
 mod backend;
 mod buffer;
+mod cluster;
 mod clusters;
+mod clusters_buf;
 mod error;
 mod frames;
+mod judge;
 mod mask;
 mod params;
 mod pedestal;
@@ -25,13 +28,16 @@ mod training;
 
 pub use backend::{Backend, Finder, Probe, Statistics, Ticket};
 pub use buffer::{FrameBuf, FrameOwner, PixelMemory};
-pub use clusters::{Cluster, Clusters, ClustersBuf, Corner, Eta, PayloadType, Record, Values, record_bytes};
+pub use cluster::{Cluster, Corner, Eta, Values};
+pub use clusters::{Clusters, PayloadType, Record, record_bytes};
+pub use clusters_buf::ClustersBuf;
 pub use error::{Error, Result};
 pub use frames::{Frames, LostPixels, Numbers, Shape};
+pub use judge::{Corrected, Judge, judged};
 pub use mask::PixelMask;
 pub use params::{ClusterSize, Noise, Params, Payload, Precision, Ties, Update};
 pub use pedestal::{Pedestal, Plane, Trainer};
 pub use rounding::to_f16;
-pub use scheidegg_kernels::physics::Branch;
+pub use scheidegg_kernels::{Branch, Decision, Real};
 pub use sync::{Engine, SyncFinder};
 pub use training::Training;

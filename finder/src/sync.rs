@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::backend::{Finder, Statistics, Ticket};
-use crate::clusters::{Clusters, ClustersBuf};
+use crate::clusters::Clusters;
+use crate::clusters_buf::ClustersBuf;
 use crate::error::{Error, Result};
 use crate::frames::{Frames, Shape};
 use crate::mask::PixelMask;

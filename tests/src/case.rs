@@ -9,7 +9,7 @@ use scheidegg::{
 };
 
 /// One thing done to a finder.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Train with some of the dark frames, in batches of this many.
     Train(Range<usize>, usize),
@@ -26,7 +26,7 @@ pub enum Step {
 }
 
 /// A run: frames, parameters, and what is done in which order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// What the run is about.
     pub name: String,

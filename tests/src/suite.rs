@@ -2,6 +2,7 @@
 
 mod agreement;
 mod edges;
+mod expected;
 mod golden;
 mod protocol;
 mod training;
@@ -10,9 +11,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use scheidegg::{Backend, Error};
-use scheidegg_cpu::OracleBackend;
 
-use crate::case::{self, Case, Step};
+use crate::case::{self, Case};
 
 /// The seed of the synthetic data, unless `SCHEIDEGG_SEED` says another.
 pub const SEED: u64 = 20_260_101;
@@ -162,8 +162,7 @@ fn refused<T>(what: &str, result: scheidegg::Result<T>, right: impl Fn(&Error) -
     }
 }
 
-/// The oracle's outcome and the backend's must be the same bytes. The oracle takes all frames of a step at once: how
-/// they are cut into batches changes nothing.
+/// The oracle's outcome and the backend's must be the same bytes.
 fn agrees(backend: &dyn Backend, case: &Case, poison: bool) -> Outcome {
     let traced = backend.build(case.shape, &case.params);
     let mut case = case.clone();
@@ -177,15 +176,7 @@ fn agrees(backend: &dyn Backend, case: &Case, poison: bool) -> Outcome {
     };
     let case = &case;
     let got = case::run_on(finder.as_mut(), case, poison)?;
-    let mut unsplit = case.clone();
-    for step in &mut unsplit.steps {
-        if let Step::Find(range, sizes) = step {
-            *sizes = vec![range.len()];
-        }
-    }
-    let expected =
-        case::run(&OracleBackend::new(), &unsplit, false).map_err(|e| format!("the oracle: {e}"))?;
-    match case::difference(case, &expected, &got) {
+    match case::difference(case, &*expected::expected(case)?, &got) {
         None => Ok(()),
         Some(what) => Err(Verdict::Fail(format!(
             "{} ({} {} {} {}, ties {}, test2 {}, {} lanes, {} values): {what}",

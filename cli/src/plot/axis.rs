@@ -7,6 +7,8 @@ pub struct Axis {
     low: f64,
     high: f64,
     log: bool,
+    /// Whether the values are counts: ticks at whole numbers only.
+    whole: bool,
 }
 
 /// The marks of an axis.
@@ -25,14 +27,19 @@ impl Axis {
     pub fn linear(label: impl Into<String>, low: f64, high: f64) -> Self {
         let (low, high) = if low.is_finite() && high.is_finite() { (low, high) } else { (0.0, 1.0) };
         let pad = if high > low { 0.0 } else { 0.5_f64.max(low.abs() * 1e-3) };
-        Axis { label: label.into(), low: low - pad, high: low.max(high) + pad, log: false }
+        Axis { label: label.into(), low: low - pad, high: low.max(high) + pad, log: false, whole: false }
+    }
+
+    /// A linear axis of counts or numbers, with ticks at whole ones only.
+    pub fn whole(label: impl Into<String>, low: f64, high: f64) -> Self {
+        Axis { whole: true, ..Self::linear(label, low, high) }
     }
 
     /// A logarithmic axis, of at least one decade.
     pub fn log(label: impl Into<String>, low: f64, high: f64) -> Self {
         let low = if low.is_finite() && low > 0.0 { low } else { 1.0 };
         let high = if high.is_finite() { high.max(low * 10.0) } else { low * 10.0 };
-        Axis { label: label.into(), low, high, log: true }
+        Axis { label: label.into(), low, high, log: true, whole: false }
     }
 
     /// The range.
@@ -65,7 +72,8 @@ impl Axis {
     }
 
     fn linear_ticks(&self, count: usize) -> Ticks {
-        let step = nice_step((self.high - self.low) / count.max(1) as f64);
+        let least = if self.whole { 1.0 } else { 0.0 };
+        let step = nice_step((self.high - self.low) / count.max(1) as f64).max(least);
         let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         let largest = self.low.abs().max(self.high.abs());
@@ -80,6 +88,7 @@ impl Axis {
             })
             .collect();
         let fine = step / if (step / 10f64.powf(step.log10().floor())).round() == 2.0 { 4.0 } else { 5.0 };
+        let fine = fine.max(least);
         let minor = ((self.low / fine - 1e-9).ceil() as i64..=(self.high / fine + 1e-9).floor() as i64)
             .map(|i| i as f64 * fine)
             .collect();
@@ -111,7 +120,7 @@ impl Axis {
 }
 
 /// The one of 1, 2, 5 times a power of ten that is near `rough`.
-fn nice_step(rough: f64) -> f64 {
+pub fn nice_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     let m = rough / power;
     let nice = [(1.4, 1.0), (3.2, 2.0), (7.1, 5.0)];
@@ -173,6 +182,10 @@ mod tests {
         assert_eq!(words(&Axis::linear("", -0.3, 0.31), 3), ["−0.2", "0.0", "0.2"]);
         assert_eq!(words(&Axis::linear("", 0.0, 400.0), 4), ["0", "100", "200", "300", "400"]);
         assert_eq!(words(&Axis::linear("", 0.0, 20_000.0), 4), ["0", "5000", "10 000", "15 000", "20 000"]);
+        let few = Axis::whole("", 0.0, 3.0);
+        assert_eq!(words(&few, 8), ["0", "1", "2", "3"]);
+        assert!(few.ticks(8).minor.iter().all(|v| v.fract() == 0.0));
+        assert_eq!(words(&Axis::whole("", 0.0, 400.0), 4), words(&Axis::linear("", 0.0, 400.0), 4));
         let big = Axis::linear("frame", 0.0, 3e9);
         assert_eq!(words(&big, 3), ["0", "1", "2", "3"]);
         assert_eq!(big.label(&big.ticks(3)), "frame (×10⁹)");

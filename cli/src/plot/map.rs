@@ -34,6 +34,8 @@ pub struct Map {
     pub rows_down: bool,
     /// What the colours mean, with the unit.
     pub bar: String,
+    /// Whether the values are counts.
+    pub counts: bool,
     pub grid: Grid,
     pub range: Range,
     /// Words in the middle instead of data.
@@ -97,7 +99,8 @@ impl Map {
         let x_ticks = self.x.ticks(fitting(&self.x, w));
 
         let (low, high) = self.grid.span(self.range);
-        let bar = Axis::linear(self.bar.clone(), low, high);
+        let axis = if self.counts { Axis::whole } else { Axis::linear };
+        let bar = axis(self.bar.clone(), low, high);
         let (low, high) = bar.range();
         let shown = self.grid.shrunk(CELLS);
         let indices: Vec<u8> = (0..shown.rows)
@@ -199,6 +202,7 @@ mod tests {
                 y: Axis::linear("y (pixel)", 0.0, rows as f64),
                 rows_down: true,
                 bar: "noise (ADU)".into(),
+                counts: false,
                 grid: Grid { rows, cols, values: vec![f64::NAN; rows * cols] },
                 range: Range::Percentile(0.01),
                 empty: None,

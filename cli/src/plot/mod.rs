@@ -10,7 +10,7 @@ mod map;
 mod raster;
 mod svg;
 
-pub use axis::{Axis, grouped};
+pub use axis::{Axis, grouped, nice_step};
 pub use chart::{Chart, Layer};
 pub use colour::{BLUE, GREEN, ORANGE};
 pub use map::{Grid, Map, Range};

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::plot::nice_step;
+
 /// Values from here ..
 const LOW: i64 = -2048;
 /// .. to here are counted in one array; the few outside in a map.
@@ -70,10 +72,10 @@ impl Histogram {
         0.0
     }
 
-    /// The counts from `low` to `high` in bins of a whole number of ADU, about `bins` of them.
+    /// The counts from `low` to `high` in bins of a whole, round number of ADU, about `bins` of them.
     pub fn bins(&self, low: f64, high: f64, bins: usize) -> Bins {
         let (low, high) = (low.floor() as i64, high.ceil().max(low.floor() + 1.0) as i64);
-        let width = ((high - low) as u64).div_ceil(bins.max(1) as u64).max(1) as i64;
+        let width = nice_step((high - low) as f64 / bins.max(1) as f64).max(1.0) as i64;
         let mut counts = vec![0; ((high - low) as u64).div_ceil(width as u64) as usize];
         for (bin, n) in self.filled() {
             if bin >= low

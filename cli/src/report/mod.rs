@@ -7,15 +7,15 @@ mod pictures;
 mod sink;
 mod timeline;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use scheidegg::io::Output;
 use scheidegg::{Error, Pedestal, Result};
 
 pub use html::Table;
 pub use sink::ReportSink;
 
-use crate::plot;
+use crate::{places, plot};
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ pub struct Facts {
 /// # Errors
 /// [`Error::Io`] naming the file.
 pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
-    fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+    places::folder(dir)?;
     let pictures = pictures::all(sink, pedestal);
     for p in &pictures {
         put(&dir.join(format!("{}.svg", p.file)), p.picture.svg.as_bytes())?;
@@ -52,9 +52,9 @@ pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Ped
     Ok(page)
 }
 
-/// Writes a file under another name and moves it, so that a half-written one never stands there.
+/// Writes a file that is whole under its name or not there.
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    let part = path.with_extension("part");
-    fs::write(&part, bytes).map_err(|e| Error::io(&part, e))?;
-    fs::rename(&part, path).map_err(|e| Error::io(path, e))
+    let mut out = Output::create(path)?;
+    out.write(bytes)?;
+    out.finish()
 }

@@ -5,7 +5,7 @@ use scheidegg::Pedestal;
 use super::histogram::Bins;
 use super::peak::{Peak, main_peak};
 use super::sink::{ETA_CELLS, ReportSink};
-use crate::plot::{Axis, BLUE, Chart, GREEN, Grid, Layer, Map, ORANGE, Picture, Range};
+use crate::plot::{Axis, BLUE, Chart, GREEN, Grid, Layer, Map, ORANGE, Picture, Range, nice_step};
 
 /// A picture with its file name and what it shows.
 pub struct Named {
@@ -21,6 +21,8 @@ pub struct Named {
 const OUTLIERS: f64 = 0.005;
 /// Points of the timeline: more run into each other.
 const MOMENTS: usize = 300;
+/// Side of a cell of the eta distribution.
+const CELL: f64 = 1.0 / ETA_CELLS as f64;
 const NO_CLUSTERS: &str = "no clusters";
 
 /// All pictures in the order of the report.
@@ -108,6 +110,7 @@ fn hits(sink: &ReportSink) -> Named {
         y,
         rows_down: true,
         bar: "clusters per pixel".into(),
+        counts: true,
         grid: Grid { rows: sink.shape.rows, cols: sink.shape.cols, values },
         range: Range::FromZero(OUTLIERS),
         empty: empty(sink),
@@ -128,7 +131,7 @@ fn timeline(sink: &ReportSink) -> Named {
     let mut at = 0u64;
     let (mut mean, mut band) = (Vec::new(), Vec::new());
     for s in &spans {
-        let x = at as f64 + s.frames as f64 / 2.0;
+        let x = at as f64 + (s.frames - 1) as f64 / 2.0;
         mean.push((x, s.sum as f64 / s.frames as f64));
         band.push((x, s.min as f64, s.max as f64));
         at += s.frames;
@@ -145,8 +148,8 @@ fn timeline(sink: &ReportSink) -> Named {
     layers.push(Layer::Line { name, colour: BLUE, points: mean });
     let chart = Chart {
         title: "Clusters per frame".into(),
-        x: Axis::linear("frame of the run", 0.0, at.max(1) as f64),
-        y: Axis::linear("clusters per frame", low.max(0.0), high + 0.15 * (high - low).max(1.0)),
+        x: Axis::whole("frame of the run", 0.0, at.max(2) as f64 - 1.0),
+        y: Axis::whole("clusters per frame", low.max(0.0), high + 0.15 * (high - low).max(1.0)),
         layers,
         empty: (at == 0).then(|| "no frames".into()),
     };
@@ -165,7 +168,8 @@ fn eta_map(sink: &ReportSink) -> Named {
         x: axis("eta x (share of the right column)"),
         y: axis("eta y (share of the lower row)"),
         rows_down: false,
-        bar: "clusters per cell".into(),
+        bar: format!("clusters per {CELL} × {CELL}"),
+        counts: true,
         grid: Grid { rows: ETA_CELLS, cols: ETA_CELLS, values },
         range: Range::FromZero(OUTLIERS),
         empty: empty(sink),
@@ -184,15 +188,19 @@ fn eta_profiles(sink: &ReportSink) -> Named {
         sums[0][i % ETA_CELLS] += f64::from(*n);
         sums[1][i / ETA_CELLS] += f64::from(*n);
     }
-    let width = 1.0 / ETA_CELLS as f64;
     let high = sums.iter().flatten().copied().fold(1.0, f64::max);
     let [x, y] = sums;
-    let layer =
-        |name: &str, colour, values| Layer::Steps { name: name.into(), colour, first: 0.0, width, values };
+    let layer = |name: &str, colour, values| Layer::Steps {
+        name: name.into(),
+        colour,
+        first: 0.0,
+        width: CELL,
+        values,
+    };
     let chart = Chart {
         title: "Eta profiles".into(),
         x: Axis::linear("eta (share of the right column, of the lower row)", 0.0, 1.0),
-        y: Axis::linear(format!("clusters per {width}"), 0.0, high * 1.2),
+        y: Axis::linear(format!("clusters per {CELL}"), 0.0, high * 1.2),
         layers: vec![layer("eta x", BLUE, x), layer("eta y", ORANGE, y)],
         empty: empty(sink),
     };
@@ -220,6 +228,7 @@ fn pedestal_map(p: &Pedestal, file: &'static str, title: &str, bar: &str, values
         y,
         rows_down: true,
         bar: bar.into(),
+        counts: false,
         grid: Grid { rows: p.shape.rows, cols: p.shape.cols, values: values.to_vec() },
         range: Range::Percentile(OUTLIERS),
         empty: None,
@@ -232,32 +241,40 @@ fn pedestal_map(p: &Pedestal, file: &'static str, title: &str, bar: &str, values
 }
 
 fn pedestal_histogram(file: &'static str, title: &str, label: &str, values: &[f64]) -> Named {
-    const BINS: usize = 200;
+    const BINS: f64 = 200.0;
     let mut known: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     known.sort_by(f64::total_cmp);
     let at =
         |share: f64| known.get(((known.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0.0);
     let (a, b) = (at(0.001), at(0.999));
     let space = (b - a).max(1e-3) * 0.1;
-    let axis = Axis::linear(label, if a > 0.0 { (a - space).max(0.0) } else { a - space }, b + space);
-    let (low, high) = axis.range();
-    let width = (high - low) / BINS as f64;
-    let mut counts = vec![0.0; BINS];
+    let low = if a > 0.0 { (a - space).max(0.0) } else { a - space };
+    let width = nice_step((b + space - low) / BINS);
+    let low = (low / width).floor() * width;
+    let bins = ((b + space - low) / width).ceil() as usize;
+    let high = low + bins as f64 * width;
+    let mut counts = vec![0.0; bins];
     let inside = known.iter().filter(|v| (low..high).contains(*v));
-    inside.clone().for_each(|v| counts[(((v - low) / width) as usize).min(BINS - 1)] += 1.0);
+    inside.clone().for_each(|v| counts[(((v - low) / width) as usize).min(bins - 1)] += 1.0);
     let outside = known.len() - inside.count();
     let most = counts.iter().copied().fold(1.0, f64::max);
     let median = at(0.5);
+    let digits = if width < 1.0 { 2 } else { 1 };
     let chart = Chart {
         title: format!("{title} histogram"),
-        x: axis,
-        y: Axis::log("pixels per bin", 0.8, most * 2.0),
+        x: Axis::linear(label, low, high),
+        y: Axis::log(format!("pixels per {} ADU", short(width)), 0.8, most * 2.0),
         layers: vec![
             Layer::Steps { name: String::new(), colour: BLUE, first: low, width, values: counts },
-            Layer::Mark { name: format!("median {median:.2} ADU"), x: median },
+            Layer::Mark { name: format!("median {median:.digits$} ADU"), x: median },
         ],
         empty: known.is_empty().then(|| "no trained pixels".into()),
     };
-    let caption = format!("{} pixels in {BINS} bins; {outside} lie outside this range.", known.len());
+    let caption = format!("{} pixels; {outside} of them lie outside this range.", known.len());
     Named { file, caption, picture: chart.draw() }
+}
+
+/// A round number without the tail that binary fractions give it.
+fn short(round: f64) -> f64 {
+    format!("{round:.1e}").parse().unwrap_or(round)
 }

@@ -1,3 +1,5 @@
+use std::fs;
+
 use std::sync::Arc;
 
 use scheidegg::io::simulate::{Simulation, Simulator};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, record_bytes};
 
 use super::output::Output;
-use super::{Results, Sink, whole_range};
+use super::{Kind, Results, Sink, whole_range};
 
 /// Bytes before the records of a frame.
 const FRAME_HEADER: usize = 8;
@@ -17,9 +17,7 @@ const FRAME_HEADER: usize = 8;
 #[derive(Debug)]
 pub struct ClustSink {
     out: Option<Output>,
-    path: PathBuf,
-    size: ClusterSize,
-    payload: Payload,
+    kind: Kind,
 }
 
 impl ClustSink {
@@ -28,19 +26,19 @@ impl ClustSink {
     /// # Errors
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
-        let path = path.into();
-        Ok(ClustSink { out: Some(Output::create(&path)?), path, size, payload })
+        let kind = Kind { path: path.into(), size, payload };
+        Ok(ClustSink { out: Some(Output::create(&kind.path)?), kind })
     }
 }
 
 impl Sink for ClustSink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        super::check_kind(&self.path, (self.size, self.payload), (batch.size(), batch.payload()))?;
-        let Some(out) = &mut self.out else { return Err(super::written_after_end(&self.path)) };
+        self.kind.check(batch)?;
+        let Some(out) = &mut self.out else { return Err(self.kind.ended()) };
         // Nothing of a batch is written when one of its frames cannot be.
         if let Some(number) = batch.numbers().iter().find(|n| i32::try_from(**n).is_err()) {
             return Err(Error::file(
-                &self.path,
+                &self.kind.path,
                 format!(
                     "frame {number}: a cluster file holds frame numbers up to {} (write .npz or .npy instead)",
                     i32::MAX
@@ -52,7 +50,7 @@ impl Sink for ClustSink {
             let Ok(count) = u32::try_from(count) else {
                 let what =
                     format!("frame {number}: {count} clusters, a cluster file holds {} a frame", u32::MAX);
-                return Err(Error::file(&self.path, what));
+                return Err(Error::file(&self.kind.path, what));
             };
             let mut header = [0; FRAME_HEADER];
             header[..4].copy_from_slice(&(*number as i32).to_le_bytes());
@@ -104,51 +102,6 @@ impl<'a> ClustReader<&'a [u8]> {
 }
 
 impl<R: Read> ClustReader<R> {
-    /// Appends the next frame to `into`; false at the end of the file.
-    ///
-    /// # Errors
-    /// [`Error::File`] for a file that ends inside a frame, with the byte and the frame.
-    pub fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool> {
-        if self.at == self.bytes {
-            return Ok(false);
-        }
-        let start = self.at;
-        let left = self.bytes - start;
-        if left < FRAME_HEADER as u64 {
-            let after = self.last.map_or("the first frame".into(), |n| format!("the frame after {n}"));
-            return Err(self.err(format!(
-                "ends inside {after}: at byte {start} {left} bytes are left, a frame starts with {FRAME_HEADER}"
-            )));
-        }
-        let mut header = [0; FRAME_HEADER];
-        self.fill(&mut header)?;
-        let number = i32::from_le_bytes([header[0], header[1], header[2], header[3]]);
-        let count = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-        let Ok(frame) = u64::try_from(number) else {
-            return Err(self
-                .err(format!("frame number {number} at byte {start}: expected 0 or more{}", self.doubt())));
-        };
-        let each = record_bytes(self.size, self.payload) as u64;
-        // Seen before any memory is asked for: the count of a damaged file may be anything.
-        let (need, there) = (u64::from(count) * each, left - FRAME_HEADER as u64);
-        if need > there {
-            return Err(self.err(format!(
-                "ends inside frame {number}, which starts at byte {start}: {count} clusters of {each} bytes were \
-                 promised, {} are there, the file ends at byte {} ({} is missing){}",
-                there / each,
-                self.bytes,
-                whole_range(need - there, "byte"),
-                self.doubt()
-            )));
-        }
-        let records = into.spare_bytes(count as usize);
-        self.from.read_exact(records).map_err(|e| Error::io(&self.path, e))?;
-        self.at += need;
-        into.finish_frame(frame, count as usize);
-        self.last = Some(number);
-        Ok(true)
-    }
-
     fn fill(&mut self, into: &mut [u8]) -> Result<()> {
         self.from.read_exact(into).map_err(|e| Error::io(&self.path, e))?;
         self.at += into.len() as u64;
@@ -177,12 +130,45 @@ impl<R: Read + Send> Results for ClustReader<R> {
         self.payload
     }
 
-    fn read(&mut self, into: &mut ClustersBuf, frames: usize) -> Result<usize> {
-        for k in 0..frames {
-            if !self.read_frame(into)? {
-                return Ok(k);
-            }
+    /// Refuses a file that ends inside a frame, with the byte and the frame.
+    fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool> {
+        if self.at == self.bytes {
+            return Ok(false);
         }
-        Ok(frames)
+        let start = self.at;
+        let left = self.bytes - start;
+        if left < FRAME_HEADER as u64 {
+            let after = self.last.map_or("the first frame".into(), |n| format!("the frame after {n}"));
+            return Err(self.err(format!(
+                "ends inside {after}: at byte {start} {left} bytes are left, a frame starts with {FRAME_HEADER}"
+            )));
+        }
+        let mut header = [0; FRAME_HEADER];
+        self.fill(&mut header)?;
+        let number = i32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let count = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let Ok(frame) = u64::try_from(number) else {
+            return Err(self
+                .err(format!("frame number {number} at byte {start}: expected 0 or more{}", self.doubt())));
+        };
+        let each = record_bytes(self.size, self.payload) as u64;
+        // Seen before any memory is asked for: the count of a damaged file may be anything.
+        let (need, there) = (u64::from(count) * each, left - FRAME_HEADER as u64);
+        if need > there {
+            return Err(self.err(format!(
+                "ends inside frame {number}, which starts at byte {start}: {count} clusters of {each} bytes were \
+                 promised, {} are there, the file ends at byte {} ({} missing){}",
+                there / each,
+                self.bytes,
+                whole_range(need - there, "byte"),
+                self.doubt()
+            )));
+        }
+        let records = into.spare_bytes(count as usize);
+        self.from.read_exact(records).map_err(|e| Error::io(&self.path, e))?;
+        self.at += need;
+        into.finish_frame(frame, count as usize);
+        self.last = Some(number);
+        Ok(true)
     }
 }

@@ -1,16 +1,17 @@
 //! Clusters as columns: `.npz` with `frame, x, y, data`, and `.npy` with the same as fields of a record.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, Clusters, Payload, Result};
+use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::npy::NpyRows;
 use super::output::{self, Output};
-use super::{Sink, check_kind, written_after_end};
+use super::{Kind, Sink};
 
 /// The numpy type of a payload.
 pub(crate) const fn descr(payload: Payload) -> &'static str {
@@ -32,9 +33,7 @@ const LARGE: u64 = u32::MAX as u64;
 #[derive(Debug)]
 pub struct NpzSink {
     columns: Option<[NpyRows; 4]>,
-    path: PathBuf,
-    size: ClusterSize,
-    payload: Payload,
+    kind: Kind,
     scratch: [Vec<u8>; 4],
 }
 
@@ -46,29 +45,20 @@ impl NpzSink {
     /// # Errors
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<NpzSink> {
-        let path = path.into();
-        // The same complaints about the place as for the archive itself.
-        drop(Output::create(&path)?);
+        let kind = Kind { path: path.into(), size, payload };
         let window = [size.h as u64, size.w as u64];
-        let column = |name: &str, descr: &str, row: &[u64]| {
-            let mut at = path.clone().into_os_string();
-            at.push(format!(".{name}"));
-            NpyRows::create(PathBuf::from(at), &format!("'{descr}'"), row)
-        };
-        let columns = [
-            column(COLUMNS[0], "<u8", &[])?,
-            column(COLUMNS[1], "<u2", &[])?,
-            column(COLUMNS[2], "<u2", &[])?,
-            column(COLUMNS[3], descr(payload), &window)?,
-        ];
-        Ok(NpzSink { columns: Some(columns), path, size, payload, scratch: Default::default() })
+        // Each under the archive's name, which none of them is ever given: so complaints name the archive.
+        let column = |descr: &str, row: &[u64]| NpyRows::create(&kind.path, &format!("'{descr}'"), row);
+        let columns =
+            [column("<u8", &[])?, column("<u2", &[])?, column("<u2", &[])?, column(descr(payload), &window)?];
+        Ok(NpzSink { columns: Some(columns), kind, scratch: Default::default() })
     }
 }
 
 impl Sink for NpzSink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        check_kind(&self.path, (self.size, self.payload), (batch.size(), batch.payload()))?;
-        let Some(columns) = &mut self.columns else { return Err(written_after_end(&self.path)) };
+        self.kind.check(batch)?;
+        let Some(columns) = &mut self.columns else { return Err(self.kind.ended()) };
         let [frame, x, y, data] = &mut self.scratch;
         for column in [&mut *frame, x, y, data] {
             column.clear();
@@ -89,7 +79,7 @@ impl Sink for NpzSink {
 
     fn finish(&mut self) -> Result<()> {
         let Some(mut columns) = self.columns.take() else { return Ok(()) };
-        let mut out = Output::create(&self.path)?;
+        let mut out = Output::create(&self.kind.path)?;
         let members = COLUMNS.iter().zip(&mut columns).map(|(name, column)| {
             let file = column.complete()?.reread()?;
             Ok((name.to_string(), file))
@@ -106,18 +96,41 @@ fn archive<'a>(
 ) -> Result<()> {
     let path = out.path().to_path_buf();
     let failed = |e: io::Error| output::failed(&path, e);
-    let mut zip = ZipWriter::new(out.writer());
-    for member in members {
-        let (name, file) = member?;
-        let bytes = file.metadata().map_err(failed)?.len();
-        zip.start_file(format!("{name}.npy"), stored(bytes)).map_err(|e| failed(e.into()))?;
-        let copied = io::copy(&mut file.take(bytes), &mut zip).map_err(failed)?;
-        if copied != bytes {
-            return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+    zipped(out, |zip| {
+        for member in members {
+            let (name, file) = member?;
+            let bytes = file.metadata().map_err(failed)?.len();
+            zip.start_file(format!("{name}.npy"), stored(bytes)).map_err(|e| failed(system(e)))?;
+            let copied = io::copy(&mut file.take(bytes), zip).map_err(failed)?;
+            if copied != bytes {
+                return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+            }
         }
+        Ok(())
+    })
+}
+
+/// An archive in a file, filled by `fill`.
+fn zipped(out: &mut Output, fill: impl FnOnce(&mut Zip<'_>) -> Result<()>) -> Result<()> {
+    let path = out.path().to_path_buf();
+    let mut zip = ZipWriter::new(out.writer());
+    let filled = fill(&mut zip).and_then(|()| zip.flush().map_err(|e| output::failed(&path, e)));
+    if let Err(e) = filled {
+        // Dropped, it would try to end an archive that nobody wants, and print that this failed.
+        std::mem::forget(zip);
+        return Err(e);
     }
-    zip.finish().map_err(|e| failed(e.into()))?;
-    Ok(())
+    zip.finish().map(|_| ()).map_err(|e| output::failed(&path, system(e)))
+}
+
+type Zip<'a> = ZipWriter<&'a mut BufWriter<File>>;
+
+/// The system's own error, where there is one.
+fn system(e: ZipError) -> io::Error {
+    match e {
+        ZipError::Io(e) => e,
+        e => e.into(),
+    }
 }
 
 fn stored(bytes: u64) -> SimpleFileOptions {
@@ -128,12 +141,14 @@ fn stored(bytes: u64) -> SimpleFileOptions {
 pub(crate) fn write_npz(path: &Path, members: &[(&str, Vec<u8>)]) -> Result<()> {
     let mut out = Output::create(path)?;
     let failed = |e: io::Error| output::failed(path, e);
-    let mut zip = ZipWriter::new(out.writer());
-    for (name, bytes) in members {
-        zip.start_file(format!("{name}.npy"), stored(bytes.len() as u64)).map_err(|e| failed(e.into()))?;
-        zip.write_all(bytes).map_err(failed)?;
-    }
-    zip.finish().map_err(|e| failed(e.into()))?;
+    zipped(&mut out, |zip| {
+        for (name, bytes) in members {
+            let options = stored(bytes.len() as u64);
+            zip.start_file(format!("{name}.npy"), options).map_err(|e| failed(system(e)))?;
+            zip.write_all(bytes).map_err(failed)?;
+        }
+        Ok(())
+    })?;
     out.finish()
 }
 
@@ -142,9 +157,7 @@ pub(crate) fn write_npz(path: &Path, members: &[(&str, Vec<u8>)]) -> Result<()> 
 #[derive(Debug)]
 pub struct NpySink {
     rows: Option<NpyRows>,
-    path: PathBuf,
-    size: ClusterSize,
-    payload: Payload,
+    kind: Kind,
     scratch: Vec<u8>,
 }
 
@@ -154,22 +167,22 @@ impl NpySink {
     /// # Errors
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<NpySink> {
-        let path = path.into();
+        let kind = Kind { path: path.into(), size, payload };
         let record = format!(
             "[('frame', '<u8'), ('x', '<u2'), ('y', '<u2'), ('data', '{}', ({}, {}))]",
             descr(payload),
             size.h,
             size.w
         );
-        let rows = NpyRows::create(&path, &record, &[])?;
-        Ok(NpySink { rows: Some(rows), path, size, payload, scratch: Vec::new() })
+        let rows = NpyRows::create(&kind.path, &record, &[])?;
+        Ok(NpySink { rows: Some(rows), kind, scratch: Vec::new() })
     }
 }
 
 impl Sink for NpySink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        check_kind(&self.path, (self.size, self.payload), (batch.size(), batch.payload()))?;
-        let Some(rows) = &mut self.rows else { return Err(written_after_end(&self.path)) };
+        self.kind.check(batch)?;
+        let Some(rows) = &mut self.rows else { return Err(self.kind.ended()) };
         self.scratch.clear();
         for (k, number) in batch.numbers().iter().enumerate() {
             for record in batch.frame_bytes(k).chunks_exact(batch.record_bytes()) {

@@ -78,7 +78,7 @@ fn extension(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
 }
 
-fn must_be_there(path: &Path) -> Result<()> {
+pub(super) fn must_be_there(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(_) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::file(path, "there is no such file")),
@@ -133,7 +133,7 @@ pub fn open_results(
             let Some(size) = size else {
                 return Err(Error::file(
                     path,
-                    "a cluster file does not say its window: give its size (like 3 or 3x5)",
+                    "a cluster file does not say its window: give its size (--size 3, or --size 3x5 for width x height)",
                 ));
             };
             Ok(Box::new(ClustReader::open(path, size, payload.unwrap_or(Payload::I32))?))

@@ -5,7 +5,7 @@ use std::path::Path;
 use scheidegg_finder::{ClusterSize, Error, Payload, Result};
 
 use super::dat::DatSource;
-use super::files::{FrameFile, OpenOptions, open_results};
+use super::files::{FrameFile, OpenOptions, must_be_there, open_results};
 use super::npy::{self, Dtype, NpySource};
 use super::npz::Npz;
 use super::raw::{Master, RawReading, RawSource};
@@ -77,6 +77,7 @@ pub fn info(
     payload: Option<Payload>,
 ) -> Result<Info> {
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    must_be_there(path)?;
     let bytes = std::fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
     let mut info = match extension.as_str() {
         "npz" => of_npz(path)?,

@@ -34,7 +34,7 @@ pub use pedestal::{load_mask, load_pedestal, save_pedestal};
 pub use raw::{Gain, Master, RawReading, RawSource};
 pub use raw_write::{RawOptions, RawWriter};
 pub use results::Results;
-pub(crate) use results::{check_kind, whole_range, written_after_end};
+pub(crate) use results::{Kind, whole_range};
 pub use table::TableReader;
 
 // Files are read and written as they lie in memory.

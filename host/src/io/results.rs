@@ -1,8 +1,8 @@
 //! Result files: what every kind of them shares.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result, Shape};
+use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, Shape};
 
 /// Clusters read back from a file, frame by frame.
 pub trait Results: Send {
@@ -21,12 +21,25 @@ pub trait Results: Send {
         ClustersBuf::new(shape, self.size(), self.payload())
     }
 
-    /// Appends at most `frames` frames to the buffer; returns how many there were, 0 at the end. Files of columns hold
-    /// frames that have clusters only.
+    /// Appends the next frame to the buffer; false at the end of the file. Files of columns hold frames that have
+    /// clusters only.
     ///
     /// # Errors
-    /// Whatever is wrong with the file. Frames appended before the error are whole.
-    fn read(&mut self, into: &mut ClustersBuf, frames: usize) -> Result<usize>;
+    /// Whatever is wrong with the file.
+    fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool>;
+
+    /// Appends at most `frames` frames to the buffer; returns how many there were, 0 at the end.
+    ///
+    /// # Errors
+    /// As [`Results::read_frame`]. Frames appended before the error are whole.
+    fn read(&mut self, into: &mut ClustersBuf, frames: usize) -> Result<usize> {
+        for k in 0..frames {
+            if !self.read_frame(into)? {
+                return Ok(k);
+            }
+        }
+        Ok(frames)
+    }
 }
 
 /// `1 byte`, `2 bytes`.
@@ -34,22 +47,27 @@ pub(crate) fn whole_range(n: u64, unit: &str) -> String {
     if n == 1 { format!("1 {unit}") } else { format!("{n} {unit}s") }
 }
 
-/// The error for clusters of another kind than the file's.
-pub(crate) fn check_kind(
-    path: &Path,
-    expected: (ClusterSize, Payload),
-    got: (ClusterSize, Payload),
-) -> Result<()> {
-    if expected != got {
-        return Err(Error::file(
-            path,
-            format!("was started for {} of {}, got {} of {}", expected.0, expected.1, got.0, got.1),
-        ));
-    }
-    Ok(())
+/// What a file of clusters was started for.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub path: PathBuf,
+    pub size: ClusterSize,
+    pub payload: Payload,
 }
 
-/// The error for a sink that was finished before.
-pub(crate) fn written_after_end(path: &Path) -> Error {
-    Error::file(path, "is finished: nothing can be written to it any more")
+impl Kind {
+    /// Refuses clusters of another kind.
+    pub fn check(&self, batch: &Clusters<'_>) -> Result<()> {
+        if (batch.size(), batch.payload()) != (self.size, self.payload) {
+            let (size, payload) = (batch.size(), batch.payload());
+            let what = format!("was started for {} of {}, got {size} of {payload}", self.size, self.payload);
+            return Err(Error::file(&self.path, what));
+        }
+        Ok(())
+    }
+
+    /// The error for a sink that was finished before.
+    pub fn ended(&self) -> Error {
+        Error::file(&self.path, "is finished: nothing can be written to it any more")
+    }
 }

@@ -174,8 +174,23 @@ impl TableReader {
     pub fn clusters(&self) -> u64 {
         self.rows
     }
+}
 
-    /// Appends the next frame; false at the end.
+const NAMES: [&str; 4] = ["frame", "x", "y", "data"];
+
+impl Results for TableReader {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn size(&self) -> ClusterSize {
+        self.size
+    }
+
+    fn payload(&self) -> Payload {
+        self.payload
+    }
+
     fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool> {
         let io = |path: &Path, e| Error::io(path, e);
         let mut number = None;
@@ -205,30 +220,5 @@ impl TableReader {
         let Some(number) = number else { return Ok(false) };
         into.push_frame(number, &self.records);
         Ok(true)
-    }
-}
-
-const NAMES: [&str; 4] = ["frame", "x", "y", "data"];
-
-impl Results for TableReader {
-    fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    fn size(&self) -> ClusterSize {
-        self.size
-    }
-
-    fn payload(&self) -> Payload {
-        self.payload
-    }
-
-    fn read(&mut self, into: &mut ClustersBuf, frames: usize) -> Result<usize> {
-        for k in 0..frames {
-            if !self.read_frame(into)? {
-                return Ok(k);
-            }
-        }
-        Ok(frames)
     }
 }

@@ -185,7 +185,7 @@ impl Simulation {
         let faulty = self.hot_pixels.saturating_add(self.dead_pixels);
         if faulty > shape.pixels() {
             let what = format!("{} and {}", self.hot_pixels, self.dead_pixels);
-            let most = format!("together at most the {} pixels", shape.pixels());
+            let most = format!("together at most the {} pixels of a frame", shape.pixels());
             return Err(Error::param("hot_pixels and dead_pixels", what, most));
         }
         if self.bits != 14 && self.bits != 16 {
