@@ -2,6 +2,7 @@
 //!
 //! The programs need no files: they make their frames themselves, the same for a seed on every machine.
 
+pub mod equal;
 pub mod frames;
 pub mod process;
 

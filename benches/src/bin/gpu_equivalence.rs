@@ -10,12 +10,13 @@ use std::time::Instant;
 use clap::Parser;
 use scheidegg::cuda::{CudaBackend, CudaFinder, Options, Output, RegisteredSlice};
 use scheidegg::{
-    Backend, ClusterSize, Clusters, ClustersBuf, Error, Finder, Frames, Noise, Params, Payload, Pedestal,
-    PixelMask, Precision, Result, Shape, Ties,
+    Backend, ClusterSize, Clusters, ClustersBuf, Finder, Frames, Noise, Params, Payload, PixelMask,
+    Precision, Result, Shape, Ties,
 };
+use scheidegg_benches::gpu::equal::{Run, Table, compare, found};
 use scheidegg_benches::gpu::frames::Scene;
 use scheidegg_conformance::suite;
-use scheidegg_cpu::{CpuBackend, OracleBackend};
+use scheidegg_cpu::CpuBackend;
 
 /// Compares the GPU with the CPU, to the bit.
 #[derive(Parser)]
@@ -35,147 +36,12 @@ struct Arguments {
     /// Leave out the conformance suite.
     #[arg(long)]
     no_suite: bool,
+    /// Only comparisons with this in their name.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// A missing GPU is a failure.
     #[arg(long)]
     require: bool,
-}
-
-/// A comparison of a run on the GPU with the same on the CPU.
-struct Run<'a> {
-    name: String,
-    params: Params,
-    darks: &'a [u16],
-    frames: Frames<'a>,
-    options: Options,
-    /// Where frames are read from: page-locked memory in place, or copied.
-    in_place: bool,
-}
-
-/// Rows of the table, and what differed.
-#[derive(Default)]
-struct Table {
-    rows: usize,
-    failed: usize,
-}
-
-impl Table {
-    fn head() {
-        println!(
-            "{:<58} {:>7} {:>10} {:>7} {:>7}  result",
-            "comparison", "frames", "clusters", "redone", "s"
-        );
-    }
-
-    fn row(&mut self, name: &str, frames: usize, outcome: Result<(u64, u64), String>, start: Instant) {
-        self.rows += 1;
-        let s = start.elapsed().as_secs_f64();
-        match outcome {
-            Ok((clusters, redone)) => {
-                println!("{name:<58} {frames:>7} {clusters:>10} {redone:>7} {s:>7.2}  equal");
-            }
-            Err(what) => {
-                self.failed += 1;
-                println!("{name:<58} {frames:>7} {:>10} {:>7} {s:>7.2}  DIFFERS: {what}", "-", "-");
-            }
-        }
-    }
-}
-
-/// What a run returns.
-struct Found {
-    clusters: ClustersBuf,
-    pedestals: Vec<Pedestal>,
-    saturated: u64,
-    redone: u64,
-}
-
-fn found(finder: &mut dyn Finder, darks: &[u16], frames: Frames<'_>, backend: &str) -> Result<Found> {
-    let (shape, params) = (finder.shape(), finder.params().clone());
-    if finder.backend() != backend {
-        return Err(Error::Other(format!("{} ran instead of {backend}", finder.backend())));
-    }
-    finder.train(Frames::new(darks, shape)?)?;
-    finder.finish_training()?;
-    let mut clusters = ClustersBuf::new(shape, params.size, params.payload);
-    finder.find(frames, &mut |c| {
-        clusters.append(&c);
-        Ok(())
-    })?;
-    let pedestals = (0..params.lanes).map(|l| finder.pedestal(l)).collect::<Result<_>>()?;
-    let statistics = finder.statistics();
-    Ok(Found { clusters, pedestals, saturated: statistics.saturated, redone: statistics.redone })
-}
-
-/// The first difference of two batches of clusters, in words.
-fn difference(want: &Clusters<'_>, got: &Clusters<'_>) -> Option<String> {
-    if want.numbers() != got.numbers() {
-        return Some(format!("{} frames, expected {}", got.frames(), want.frames()));
-    }
-    for k in 0..want.frames() {
-        if want.frame_bytes(k) == got.frame_bytes(k) {
-            continue;
-        }
-        let (w, g) = (want.frame(k), got.frame(k));
-        let (nw, ng) = (w.len(), g.len());
-        return Some(match w.zip(g).enumerate().find(|(_, (w, g))| w != g) {
-            Some((i, (w, g))) => format!(
-                "frame {k}: cluster {i} of {ng}: ({}, {}) {:?}, expected of {nw}: ({}, {}) {:?}",
-                g.x, g.y, g.values, w.x, w.y, w.values
-            ),
-            None => format!("frame {k}: {ng} clusters, expected {nw}"),
-        });
-    }
-    match (want.trace(), got.trace()) {
-        (a, b) if a == b => None,
-        (Some(a), Some(b)) => {
-            let i = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0);
-            Some(format!("trace byte {i}: {}, expected {}", b[i], a[i]))
-        }
-        _ => Some("one trace is missing".into()),
-    }
-}
-
-fn pedestal_difference(want: &Pedestal, got: &Pedestal) -> Option<String> {
-    for (name, w, g) in [("sum", &want.sum, &got.sum), ("sum2", &want.sum2, &got.sum2)] {
-        let bits = |p: &scheidegg::Plane, i: usize| p.get(i).to_bits();
-        if let Some(i) = (0..w.len()).find(|&i| bits(w, i) != bits(g, i)) {
-            return Some(format!("{name} of pixel {i}: {}, expected {}", g.get(i), w.get(i)));
-        }
-    }
-    (want != got).then(|| "the pedestals differ beside their sums".into())
-}
-
-/// Compares, and says how many clusters there were and how many chunks were done again.
-fn compare(run: &Run<'_>, oracle: bool) -> Result<(u64, u64), String> {
-    let shape = run.frames.shape();
-    let params = Params { pedestal_samples: (run.darks.len() / shape.pixels()) as u64, ..run.params.clone() };
-    let words = |e: Error| e.to_string();
-    let (reference, name): (Box<dyn Backend>, _) = match oracle {
-        true => (Box::new(OracleBackend::new()), "oracle"),
-        false => (Box::new(CpuBackend::new()), "cpu"),
-    };
-    let mut cpu = reference.build(shape, &params).map_err(words)?;
-    let want = found(&mut *cpu, run.darks, run.frames, name).map_err(words)?;
-    drop(cpu);
-    let mut gpu = CudaFinder::new(shape, &params, &run.options).map_err(words)?;
-    let locked = match run.in_place {
-        true => Some(RegisteredSlice::new(run.options.devices[0], run.frames.as_slice()).map_err(words)?),
-        false => None,
-    };
-    let got = found(&mut gpu, run.darks, run.frames, "cuda").map_err(words)?;
-    drop(locked);
-    if let Some(what) = difference(&want.clusters.view(), &got.clusters.view()) {
-        return Err(what);
-    }
-    for (lane, (w, g)) in want.pedestals.iter().zip(&got.pedestals).enumerate() {
-        if let Some(what) = pedestal_difference(w, g) {
-            return Err(format!("lane {lane}: {what}"));
-        }
-    }
-    if want.saturated != got.saturated {
-        return Err(format!("{} values cut to fit, expected {}", got.saturated, want.saturated));
-    }
-    Ok((got.clusters.view().len() as u64, got.redone))
 }
 
 fn params(side: usize, precision: Precision) -> Result<Params> {
@@ -193,16 +59,15 @@ fn large(a: &Arguments, table: &mut Table, options: &Options) -> Result<()> {
     for (side, precision) in
         [(3, Precision::F32), (3, Precision::F64F32), (9, Precision::F32), (9, Precision::F64F32)]
     {
-        let start = Instant::now();
+        let name = format!("{shape}, {side}x{side}, {precision}");
         let run = Run {
-            name: format!("{shape}, {side}x{side}, {precision}"),
             params: params(side, precision)?,
             darks: &darks,
             frames,
             options: options.clone(),
             in_place: true,
         };
-        table.row(&run.name, count, compare(&run, a.small), start);
+        table.row(&name, count, || compare(&run, a.small));
     }
     let some = frames.slice(0, count.min(257));
     let ways: Vec<(&str, Options)> = vec![
@@ -224,20 +89,18 @@ fn large(a: &Arguments, table: &mut Table, options: &Options) -> Result<()> {
     ];
     for (side, in_place) in [(3, true), (9, false)] {
         for (way, options) in &ways {
-            let start = Instant::now();
+            let name = format!("{side}x{side} {}: {way}", if in_place { "in place" } else { "copied in" });
             let run = Run {
-                name: format!("{side}x{side} {}: {way}", if in_place { "in place" } else { "copied in" }),
                 params: params(side, Precision::F32)?,
                 darks: &darks,
                 frames: some,
                 options: options.clone(),
                 in_place,
             };
-            let mut outcome = compare(&run, a.small);
-            if options.capacity.is_some() && matches!(outcome, Ok((_, 0))) {
-                outcome = Err("no chunk was done again".into());
-            }
-            table.row(&run.name, some.len(), outcome, start);
+            table.row(&name, some.len(), || match compare(&run, a.small) {
+                Ok((_, 0)) if options.capacity.is_some() => Err("no chunk was done again".into()),
+                outcome => outcome,
+            });
         }
     }
     exact_room(table, options, &darks, some)
@@ -255,20 +118,18 @@ fn exact_room(table: &mut Table, options: &Options, darks: &[u16], frames: Frame
         found(&mut *cpu, darks, one, "cpu")?.clusters.view().len()
     };
     for (capacity, again) in [(count, false), (count.saturating_sub(1).max(1), true)] {
-        let start = Instant::now();
+        let name = format!("room for {capacity} of {count} clusters");
         let run = Run {
-            name: format!("room for {capacity} of {count} clusters"),
             params: params(3, Precision::F32)?,
             darks,
             frames: one,
             options: Options { capacity: Some(capacity), chunk_frames: Some(1), ..options.clone() },
             in_place: true,
         };
-        let outcome = compare(&run, false).and_then(|(n, redone)| match (redone > 0) == again {
-            true => Ok((n, redone)),
-            false => Err(format!("{redone} chunks done again")),
+        table.row(&name, 1, || match compare(&run, false)? {
+            (n, redone) if (redone > 0) == again => Ok((n, redone)),
+            (_, redone) => Err(format!("{redone} chunks done again")),
         });
-        table.row(&run.name, 1, outcome, start);
     }
     Ok(())
 }
@@ -299,16 +160,15 @@ fn odd(a: &Arguments, table: &mut Table, options: &Options) -> Result<()> {
         let scene = Scene::bright(shape, 3);
         let (darks, data) = (scene.darks(40), scene.frames(count));
         for precision in [Precision::F32, Precision::F64F32] {
-            let start = Instant::now();
+            let name = format!("{shape}, {w}x{h}, {precision}");
             let run = Run {
-                name: format!("{shape}, {w}x{h}, {precision}"),
                 params: Params { size: ClusterSize::new(w, h)?, ..params(3, precision)? },
                 darks: &darks,
                 frames: Frames::new(&data, shape)?,
                 options: options.clone(),
                 in_place: false,
             };
-            table.row(&run.name, count, compare(&run, true), start);
+            table.row(&name, count, || compare(&run, true));
         }
     }
     kinds(a, table, options)
@@ -363,65 +223,55 @@ fn kinds(a: &Arguments, table: &mut Table, options: &Options) -> Result<()> {
         ("trace, 9x9 f64, 2 lanes", Params { trace: true, lanes: 2, ..nine }),
     ];
     for (kind, params) in kinds {
-        let start = Instant::now();
+        let name = format!("{shape}: {kind}");
         let run = Run {
-            name: format!("{shape}: {kind}"),
             params,
             darks: &darks,
             frames: Frames::new(&data, shape)?,
             options: Options { chunk_frames: Some(16), ..options.clone() },
             in_place: true,
         };
-        table.row(&run.name, count, compare(&run, true), start);
+        table.row(&name, count, || compare(&run, true));
     }
     // Frames with headers between them, read as they lie.
     for gap in [8, 56, 3000] {
-        let start = Instant::now();
+        let name = format!("{shape}: {gap} pixels between frames");
         let mut spread = Vec::new();
         for frame in data.chunks(shape.pixels()) {
             spread.extend_from_slice(frame);
             spread.resize(spread.len() + gap, 0x1234);
         }
         let run = Run {
-            name: format!("{shape}: {gap} pixels between frames"),
-            params: params_of_gap()?,
+            params: params(3, Precision::F32)?,
             darks: &darks,
             frames: Frames::strided(&spread, shape, count, shape.pixels() + gap)?,
             options: Options { chunk_frames: Some(16), ..options.clone() },
             in_place: true,
         };
-        table.row(&run.name, count, compare(&run, true), start);
+        table.row(&name, count, || compare(&run, true));
     }
     Ok(())
 }
 
-fn params_of_gap() -> Result<Params> {
-    params(3, Precision::F32)
-}
-
-/// Many frames with pedestals in f32 and in f64: how many clusters differ.
-fn drift(a: &Arguments, table: &mut Table, options: &Options) -> Result<()> {
-    if a.drift_frames == 0 || a.small {
-        return Ok(());
-    }
-    let start = Instant::now();
+/// Many frames with pedestals in f32 and in f64: how many clusters there are, and how many differ.
+fn drift(frames: usize, options: &Options) -> Result<(u64, u64)> {
     let shape = Shape::new(400, 400)?;
     let scene = Scene::bright(shape, 9);
     let darks = scene.darks(1000);
     let data = scene.frames(2048);
     let locked = RegisteredSlice::new(options.devices[0], &data)?;
-    let frames = Frames::new(locked.pixels(), shape)?;
-    let mut finders = [Precision::F32, Precision::F64F32].map(|p| {
-        let mut finder = CudaFinder::new(shape, &params(3, p)?, options)?;
+    let all = Frames::new(locked.pixels(), shape)?;
+    let mut finders = Vec::new();
+    for precision in [Precision::F32, Precision::F64F32] {
+        let mut finder = CudaFinder::new(shape, &params(3, precision)?, options)?;
         finder.train(Frames::new(&darks, shape)?)?;
-        Ok::<_, Error>(finder)
-    });
-    let (mut all, mut different, mut done) = (0u64, 0u64, 0usize);
-    while done < a.drift_frames {
-        let part = frames.slice(0, frames.len().min(a.drift_frames - done));
+        finders.push(finder);
+    }
+    let (mut clusters, mut different, mut done) = (0u64, 0u64, 0usize);
+    while done < frames {
+        let part = all.slice(0, all.len().min(frames - done));
         let mut results = Vec::new();
         for finder in &mut finders {
-            let finder = finder.as_mut().map_err(|e| Error::Other(e.to_string()))?;
             let p = finder.params();
             let mut buf = ClustersBuf::new(shape, p.size, p.payload);
             finder.find(part, &mut |c| {
@@ -431,7 +281,7 @@ fn drift(a: &Arguments, table: &mut Table, options: &Options) -> Result<()> {
             results.push(buf);
         }
         let (x, y) = (results[0].view(), results[1].view());
-        all += y.len() as u64;
+        clusters += y.len() as u64;
         for k in 0..part.len() {
             if x.frame_bytes(k) != y.frame_bytes(k) {
                 let centres = |c: &Clusters<'_>| c.frame(k).map(|c| (c.y, c.x)).collect::<Vec<_>>();
@@ -444,14 +294,8 @@ fn drift(a: &Arguments, table: &mut Table, options: &Options) -> Result<()> {
         }
         done += part.len();
     }
-    let share = different as f64 / all.max(1) as f64;
-    let outcome = match share < 1e-6 {
-        true => Ok((all, 0)),
-        false => Err(format!("{different} of {all} clusters")),
-    };
-    println!("f32 against f64 over {done} frames: {different} of {all} clusters differ ({share:.1e})");
-    table.row("f32 against f64: fewer than 1 in 10^6 differ", done, outcome, start);
-    Ok(())
+    println!("f32 against f64 over {done} frames: {different} of {clusters} clusters differ");
+    Ok((clusters, different))
 }
 
 fn conformance(a: &Arguments, table: &mut Table, options: &Options) {
@@ -471,16 +315,18 @@ fn conformance(a: &Arguments, table: &mut Table, options: &Options) {
                 ..options.clone()
             },
         ),
+        ("conformance suite, 2 frames a launch", Options { frames_per_launch: Some(2), ..options.clone() }),
     ] {
-        let start = Instant::now();
-        let wanted = suite::Options { random_runs: if a.small { 3 } else { 40 }, ..Default::default() };
-        let report = suite::run(&CudaBackend::new(options), &wanted);
-        let outcome = match report.failed.is_empty() {
-            true => Ok((0, 0)),
-            false => Err(format!("{} checks failed", report.failed.len())),
-        };
-        print!("{report}");
-        table.row(name, report.passed.len(), outcome, start);
+        let random_runs = if a.small { 3 } else { 40 };
+        table.row(name, random_runs, || {
+            let wanted = suite::Options { random_runs, ..Default::default() };
+            let report = suite::run(&CudaBackend::new(options), &wanted);
+            print!("{report}");
+            match report.failed.is_empty() {
+                true => Ok((0, 0)),
+                false => Err(format!("{} checks failed", report.failed.len())),
+            }
+        });
     }
 }
 
@@ -495,11 +341,16 @@ fn main() -> ExitCode {
         }
     }
     let start = Instant::now();
-    let mut table = Table::default();
-    Table::head();
-    let outcome = large(&a, &mut table, &options)
-        .and_then(|()| odd(&a, &mut table, &options))
-        .and_then(|()| drift(&a, &mut table, &options));
+    let mut table = Table::new(a.only.clone());
+    let outcome = large(&a, &mut table, &options).and_then(|()| odd(&a, &mut table, &options));
+    if a.drift_frames > 0 && !a.small {
+        table.row("f32 against f64: fewer than 1 in 10^6 differ", a.drift_frames, || {
+            match drift(a.drift_frames, &options).map_err(|e| e.to_string())? {
+                (all, different) if different * 1_000_000 < all.max(1) => Ok((all, 0)),
+                (all, different) => Err(format!("{different} of {all} clusters")),
+            }
+        });
+    }
     conformance(&a, &mut table, &options);
     if let Err(e) = &outcome {
         println!("ended early: {e}");
