@@ -212,7 +212,7 @@ pub struct DemoArgs {
     #[command(flatten)]
     pub backend: BackendArgs,
     /// Print the result as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     pub json: bool,
 }
 
@@ -234,7 +234,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub parameters: Option<PathBuf>,
     /// Print what was written as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     pub json: bool,
     #[command(flatten)]
     pub physics: PhysicsArgs,
@@ -332,7 +332,7 @@ pub struct InfoArgs {
     #[command(flatten)]
     pub reading: ReadingArgs,
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     pub json: bool,
 }
 
@@ -350,7 +350,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub cpu: CpuArgs,
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     pub json: bool,
 }
 
@@ -368,13 +368,14 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,..", value_delimiter = ',', help_heading = "What computes")]
     pub threads: Vec<usize>,
     /// Times that all frames are gone through
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "What computes")]
     pub reps: u32,
     /// Draw frames a second over threads
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", help_heading = "Results")]
     pub plot: Option<PathBuf>,
     /// Print one JSON object a line, one for every number of threads
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     pub json: bool,
 }
 
@@ -385,7 +386,7 @@ pub struct BackendsArgs {
     #[command(flatten)]
     pub cpu: CpuArgs,
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     pub json: bool,
 }
 
