@@ -21,6 +21,7 @@ pub struct CpuBackend {
     isa: Option<Isa>,
     threads: Option<usize>,
     pinned: bool,
+    group: Option<usize>,
 }
 
 impl Default for CpuBackend {
@@ -33,7 +34,7 @@ impl CpuBackend {
     /// All cores, and the widest instruction set of the machine or the one that the environment variable
     /// `SCHEIDEGG_ISA` names (`portable`, `avx2`, `avx512`).
     pub const fn new() -> Self {
-        CpuBackend { isa: None, threads: None, pinned: false }
+        CpuBackend { isa: None, threads: None, pinned: false, group: None }
     }
 
     /// The same with this instruction set and no other.
@@ -49,6 +50,12 @@ impl CpuBackend {
     /// The same with every thread on a processor of its own, the calling thread on the first.
     pub const fn pinned(self, pinned: bool) -> Self {
         CpuBackend { pinned, ..self }
+    }
+
+    /// The same with `frames` frames, 1 to 8, going through the rows at once, instead of as many as suit the size
+    /// of a frame. No result depends on it.
+    pub const fn group(self, frames: usize) -> Self {
+        CpuBackend { group: Some(frames), ..self }
     }
 
     /// The instruction set that a finder will use.
@@ -91,7 +98,7 @@ impl CpuBackend {
         let pool = Pool::new(self.count(), self.pinned).map_err(|e| {
             Error::Other(format!("backend {}: cannot start {} threads: {e}", self.word(), self.count()))
         })?;
-        let engine = CpuEngine::new(self.word(), shape, params, pick(kernel(params)), pool);
+        let engine = CpuEngine::new(self.word(), shape, params, pick(kernel(params)), pool, self.group);
         Ok(Box::new(SyncFinder::new(engine, shape, params)?))
     }
 }

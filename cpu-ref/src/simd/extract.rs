@@ -91,7 +91,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     let mut ring = [0i32; 15 * 15 + SPILL / 4];
     // SAFETY: there is room for a record of every column and `SPILL` bytes more.
     unsafe {
-        let mut to = stage.bytes.as_mut_ptr().add(stage.len);
+        let mut to = stage.end();
         let first = to;
         for &c in picks {
             let c = usize::from(c);
@@ -116,9 +116,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
             }
             to = to.add(bytes);
         }
-        let written = to.offset_from(first) as usize;
-        stage.len += written;
-        stage.count += written / bytes;
+        stage.len += to.offset_from(first) as usize;
     }
 }
 

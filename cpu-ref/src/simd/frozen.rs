@@ -32,6 +32,10 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     C: Real + Plain,
 {
     let (rows, down) = (job.layout.rows, job.layout.size.down());
+    if W != 3 {
+        // SAFETY: the rows' corrected values are in the ring.
+        unsafe { complete::<F, P, C, W>(job, pipe) };
+    }
     while pipe.converted < upto {
         // SAFETY: the caller lets this frame touch the rows before `upto`.
         unsafe {
@@ -140,6 +144,25 @@ where
         centred.store(y);
         F::narrow(F::widen(centred).sub(mean)).store(d);
     }
+}
+
+/// The row sums and maxima of rows that came without them.
+///
+/// # Safety
+/// The corrected values of these rows are in the ring.
+#[inline(always)]
+pub(super) unsafe fn complete<F, P, C, const W: usize>(job: &Job<P, C>, pipe: &mut Pipe<C>)
+where
+    F: Family<P, C>,
+    P: Convert<C> + Plain,
+    C: Real + Plain,
+{
+    for r in pipe.decided - pipe.bare..pipe.decided {
+        let slot = pipe.row(r);
+        // SAFETY: a slot of the ring.
+        unsafe { horizontal::<F, P, C, W>(job, pipe, slot) };
+    }
+    pipe.bare = 0;
 }
 
 /// The row sums and maxima of every window from the corrected values of a slot.

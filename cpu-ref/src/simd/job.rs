@@ -83,27 +83,77 @@ impl<P, C> Job<P, C> {
     }
 }
 
-/// Records of a frame, on their way to the batch.
-#[derive(Default)]
+/// Records of a part of a frame: written straight into the batch's result where their place is known, otherwise
+/// put aside.
 pub(super) struct Stage {
-    /// Written records and room for more.
-    pub bytes: Vec<u8>,
+    aside: Vec<u8>,
+    /// Where records go, good for `room` bytes: the result, or `aside`.
+    to: *mut u8,
+    room: usize,
+    direct: bool,
     /// Bytes of whole records.
     pub len: usize,
-    /// Records.
-    pub count: usize,
     /// Values cut to fit.
     pub saturated: u64,
 }
 
+// SAFETY: `to` points into `aside`, or into the result of a batch, of which the stage's holder alone may write that part.
+unsafe impl Send for Stage {}
+
+impl Default for Stage {
+    fn default() -> Self {
+        let to = std::ptr::null_mut();
+        Stage { aside: Vec::new(), to, room: 0, direct: false, len: 0, saturated: 0 }
+    }
+}
+
 impl Stage {
+    /// Empties it. Records are put aside.
+    pub fn restart(&mut self) {
+        (self.len, self.saturated, self.direct) = (0, 0, false);
+        (self.to, self.room) = (self.aside.as_mut_ptr(), self.aside.len());
+    }
+
+    /// Empties it. Records go to `to` as long as they fit.
+    ///
+    /// # Safety
+    /// `to` is good for `room` bytes, and nobody else uses them before the stage is emptied again.
+    pub unsafe fn restart_at(&mut self, to: *mut u8, room: usize) {
+        (self.len, self.saturated, self.direct) = (0, 0, true);
+        (self.to, self.room) = (to, room);
+    }
+
     /// Makes room for `more` bytes and what may be written past them.
     #[inline(always)]
     pub fn reserve(&mut self, more: usize) {
-        let need = self.len + more + SPILL;
-        if need > self.bytes.len() {
-            self.bytes.resize(need.max(self.bytes.len() * 2), 0);
+        if self.len + more + SPILL > self.room {
+            self.grow(more);
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let need = self.len + more + SPILL;
+        if need > self.aside.len() {
+            self.aside.resize(need.max(self.aside.len() * 2), 0);
+        }
+        if self.direct {
+            // SAFETY: `len` bytes were written there; `aside` has room for more.
+            unsafe { self.to.copy_to_nonoverlapping(self.aside.as_mut_ptr(), self.len) };
+            self.direct = false;
+        }
+        (self.to, self.room) = (self.aside.as_mut_ptr(), self.aside.len());
+    }
+
+    /// Where the next record goes.
+    #[inline(always)]
+    pub fn end(&mut self) -> *mut u8 {
+        self.to.wrapping_add(self.len)
+    }
+
+    /// The records, unless they are in the result already.
+    pub fn aside(&self) -> Option<&[u8]> {
+        (!self.direct).then(|| &self.aside[..self.len])
     }
 }
 
@@ -124,10 +174,12 @@ pub(super) struct Pipe<C> {
     pub centred: usize,
     /// Where half row sums start.
     pub halves: usize,
-    /// Rows converted.
+    /// Rows before this one are converted.
     pub converted: usize,
-    /// Rows decided: their state is that of the next frame.
+    /// Rows before this one are decided: their state is that of the next frame.
     pub decided: usize,
+    /// Rows before `decided` whose corrected values came from another pipe, without row sums and maxima.
+    pub bare: usize,
     /// Bits of rows, see [`Bits`].
     pub bits: Aligned<u64>,
     /// Rows of values for the serial kernel.
@@ -198,6 +250,7 @@ impl<C: Real + Plain> Pipe<C> {
             halves,
             converted: 0,
             decided: 0,
+            bare: 0,
             bits: Aligned::zeroed(BIT_ROWS * words),
             scratch: Aligned::zeroed(if serial { SCRATCH_ROWS * scratch_row } else { 0 }),
             scratch_row,
@@ -213,10 +266,33 @@ impl<C: Real + Plain> Pipe<C> {
         self.slot * (self.slots + 1) * C::BYTES
     }
 
-    /// Back to the first row.
-    pub fn restart(&mut self) {
-        (self.converted, self.decided) = (0, 0);
-        (self.stage.len, self.stage.count, self.stage.saturated) = (0, 0, 0);
+    /// To row `first`. The rows above it have to be [taken](Pipe::take) from the pipe that brought the frame there.
+    pub fn restart(&mut self, first: usize) {
+        (self.converted, self.decided, self.bare) = (first, first, 0);
+    }
+
+    /// Values of a row of corrected values with its pads.
+    pub fn edge(&self) -> usize {
+        self.sums
+    }
+
+    /// Copies the corrected values of the `count` rows before the last one decided.
+    pub fn give(&mut self, count: usize, to: &mut [C]) {
+        let edge = self.edge();
+        for (r, to) in (self.decided - count..self.decided).zip(to.chunks_exact_mut(edge)) {
+            // SAFETY: a slot begins with a row of corrected values and its pads.
+            unsafe { self.row(r).copy_to_nonoverlapping(to.as_mut_ptr(), edge) };
+        }
+    }
+
+    /// Takes the corrected values of the `count` rows before the first one.
+    pub fn take(&mut self, count: usize, from: &[C]) {
+        let edge = self.edge();
+        for (r, from) in (self.decided - count..self.decided).zip(from.chunks_exact(edge)) {
+            // SAFETY: as in `give`.
+            unsafe { self.row(r).copy_from_nonoverlapping(from.as_ptr(), edge) };
+        }
+        self.bare = count;
     }
 
     /// The slot of a row in the ring.

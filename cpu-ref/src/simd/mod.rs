@@ -1,7 +1,8 @@
 //! The fast finder on a CPU: SPEC in vectors, one algorithm for every instruction set, the same bytes as the oracle.
 //!
 //! ```text
-//! engine   a batch as a wave over rows, lanes, threads           pool    threads that stay
+//! engine   lanes, threads, batches                               pool    threads that stay
+//! wave     a batch cut into groups of frames and bands of rows   ledger  where records belong
 //! frozen   the kernel of frozen mode                             extract stored windows to records
 //! serial   the kernel of serial mode                             job     what a kernel works on
 //! vector   what a kernel asks of an instruction set              avx512, avx2, portable: the thin shells
@@ -22,11 +23,13 @@ mod frozen;
 mod isa;
 mod job;
 mod lane;
+mod ledger;
 mod pool;
 mod portable;
 mod serial;
 mod shells;
 mod vector;
+mod wave;
 
 pub use backend::CpuBackend;
 pub use isa::Isa;

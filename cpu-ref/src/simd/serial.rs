@@ -13,7 +13,7 @@ use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;
 use super::extract::{self, Rows};
-use super::frozen::{AHEAD, ask, convert, horizontal};
+use super::frozen::{AHEAD, ask, complete, convert, horizontal};
 use super::job::{Bits, Job, PAD, Pipe, Scratch, each_bit, get_bits, paired, put_bits};
 use super::vector::{BLOCK, Family, Vector};
 
@@ -32,6 +32,8 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     C: Real + Plain,
 {
     let (rows, down) = (job.layout.rows, job.layout.size.down());
+    // SAFETY: the rows' corrected values are in the ring.
+    unsafe { complete::<F, P, C, W>(job, pipe) };
     while pipe.converted < upto {
         // SAFETY: the caller lets this frame touch the rows before `upto`.
         unsafe { convert::<F, P, C, W, false>(job, pipe, pipe.converted) };
