@@ -189,7 +189,7 @@ pub(super) struct Pipe<C> {
     /// State of masked pixels while a row is updated.
     pub saved: Vec<(usize, f64, f64)>,
     /// Columns of a row's stored windows.
-    pub picks: Vec<u16>,
+    pub picks: Aligned<u16>,
     /// The end of a row that is no whole number of vectors.
     pub tail: [u16; BLOCK],
     /// The frame's records.
@@ -255,7 +255,7 @@ impl<C: Real + Plain> Pipe<C> {
             scratch: Aligned::zeroed(if serial { SCRATCH_ROWS * scratch_row } else { 0 }),
             scratch_row,
             saved: Vec::with_capacity(cols * AT_ONCE),
-            picks: vec![0; cols + GUESS],
+            picks: Aligned::zeroed(cols + GUESS),
             tail: [0; BLOCK],
             stage: Stage::default(),
         }
