@@ -82,6 +82,14 @@ impl Vector for F32x16 {
         }
     }
     #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let (b, o) = (_mm512_castps_si512(before.0), _mm512_castps_si512(own.0));
+            F32x16(_mm512_castsi512_ps(_mm512_alignr_epi32::<15>(o, b)))
+        }
+    }
+    #[inline(always)]
     unsafe fn gt(self, other: Self) -> __mmask16 {
         // SAFETY: see above.
         unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, other.0) }
@@ -243,6 +251,14 @@ impl Vector for F64x8 {
             let a = _mm512_castpd_si512(after.0);
             let (left, right) = (_mm512_alignr_epi64::<7>(o, b), _mm512_alignr_epi64::<1>(a, o));
             (F64x8(_mm512_castsi512_pd(left)), F64x8(_mm512_castsi512_pd(right)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let (b, o) = (_mm512_castpd_si512(before.0), _mm512_castpd_si512(own.0));
+            F64x8(_mm512_castsi512_pd(_mm512_alignr_epi64::<7>(o, b)))
         }
     }
     #[inline(always)]

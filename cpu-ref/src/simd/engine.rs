@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use scheidegg_finder::{ClustersBuf, Engine, Error, Frames, Params, Pedestal, PixelMask, Result, Shape, Update};
+use scheidegg_finder::{
+    ClustersBuf, Engine, Error, Frames, Params, Pedestal, PixelMask, Result, Shape, Update,
+};
 use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::{Aligned, Plain};
@@ -73,8 +75,7 @@ impl<P: Sums + Convert<C>, C: Real + Plain> CpuEngine<P, C> {
         group: Option<usize>,
     ) -> Self {
         let layout = Layout::new(shape.rows, shape.cols, params.size);
-        let serial = params.update == Update::Serial;
-        let pipe = || Pipe::new(layout, params.test2, serial);
+        let pipe = || Pipe::new(layout, kernel(params), params.test2);
         let threads = pool.threads();
         let state = layout.rows * layout.width * params.lanes * (2 * P::BYTES + 2);
         let group = match group {

@@ -375,7 +375,7 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
 ///
 /// # Safety
 /// The job has a mask and may touch the rows.
-unsafe fn save<P: Convert<C> + Plain, C: Real + Plain>(
+pub(super) unsafe fn save<P: Convert<C> + Plain, C: Real + Plain>(
     job: &Job<P, C>,
     pipe: &mut Pipe<C>,
     q: usize,
@@ -399,7 +399,7 @@ unsafe fn save<P: Convert<C> + Plain, C: Real + Plain>(
 ///
 /// # Safety
 /// After [`save`].
-unsafe fn restore<P: Convert<C> + Plain, C: Real + Plain>(job: &Job<P, C>, pipe: &Pipe<C>) {
+pub(super) unsafe fn restore<P: Convert<C> + Plain, C: Real + Plain>(job: &Job<P, C>, pipe: &Pipe<C>) {
     for &(i, sum, sum2) in &pipe.saved {
         // SAFETY: the places they were read from.
         unsafe {

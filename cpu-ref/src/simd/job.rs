@@ -5,6 +5,7 @@ use scheidegg_kernels::Real;
 use scheidegg_kernels::physics::Decision;
 
 use super::aligned::{Aligned, Plain};
+use super::shells::Kernel;
 use super::vector::BLOCK;
 
 /// Zeros left and right of a row of corrected values: at least a window's reach and a vector.
@@ -161,7 +162,7 @@ impl Stage {
 ///
 /// A slot of the ring holds of one row: the corrected values between their pads; the row sums and row maxima of
 /// every window, block by block in turn; the centred pixels; with test 2 the row sums of the left and right
-/// halves of windows, block by block in turn.
+/// halves of windows, block by block in turn; in serial mode the corrected values after the update between their pads.
 pub(super) struct Pipe<C> {
     ring: Aligned<C>,
     /// Rows in the ring.
@@ -174,6 +175,10 @@ pub(super) struct Pipe<C> {
     pub centred: usize,
     /// Where half row sums start.
     pub halves: usize,
+    /// Where corrected values after the update start.
+    pub finals: usize,
+    /// Where the corrected values start that rows below see.
+    above: usize,
     /// Rows before this one are converted.
     pub converted: usize,
     /// Rows before this one are decided: their state is that of the next frame.
@@ -231,16 +236,22 @@ pub(super) enum Scratch {
 const SCRATCH_ROWS: usize = 5;
 
 impl<C: Real + Plain> Pipe<C> {
-    /// A ring for windows of a size.
-    pub fn new(layout: Layout, test2: bool, serial: bool) -> Self {
+    /// A ring for a kernel.
+    pub fn new(layout: Layout, kernel: Kernel, test2: bool) -> Self {
         let Layout { cols, width, size, words, .. } = layout;
-        let sums = width + 2 * PAD;
-        let centred = sums + 2 * width;
+        let edge = width + 2 * PAD;
+        // Windows 3 wide are summed from the corrected values.
+        let direct = matches!(kernel, Kernel::Frozen(3) | Kernel::Serial(3));
+        let serial = matches!(kernel, Kernel::Serial(_) | Kernel::SerialAny);
+        let sums = edge;
+        let centred = sums + if direct { 0 } else { 2 * width };
         let halves = centred + width;
-        let slot = halves + if test2 { 2 * width } else { 0 };
+        let finals = halves + if test2 { 2 * width } else { 0 };
+        let above = if kernel == Kernel::Serial(3) { finals } else { 0 };
+        let slot = if above == 0 { finals } else { finals + edge };
         // The rows of the windows that are decided at once, and one that is converted ahead.
         let slots = size.h + AT_ONCE;
-        let scratch_row = width + 2 * PAD;
+        let scratch_row = edge;
         Pipe {
             ring: Aligned::zeroed(slot * (slots + 1)),
             slots,
@@ -248,6 +259,8 @@ impl<C: Real + Plain> Pipe<C> {
             sums,
             centred,
             halves,
+            finals,
+            above,
             converted: 0,
             decided: 0,
             bare: 0,
@@ -273,15 +286,15 @@ impl<C: Real + Plain> Pipe<C> {
 
     /// Values of a row of corrected values with its pads.
     pub fn edge(&self) -> usize {
-        self.sums
+        self.scratch_row
     }
 
     /// Copies the corrected values of the `count` rows before the last one decided.
     pub fn give(&mut self, count: usize, to: &mut [C]) {
         let edge = self.edge();
         for (r, to) in (self.decided - count..self.decided).zip(to.chunks_exact_mut(edge)) {
-            // SAFETY: a slot begins with a row of corrected values and its pads.
-            unsafe { self.row(r).copy_to_nonoverlapping(to.as_mut_ptr(), edge) };
+            // SAFETY: there a slot has a row of corrected values and its pads.
+            unsafe { self.row(r).add(self.above).copy_to_nonoverlapping(to.as_mut_ptr(), edge) };
         }
     }
 
@@ -290,7 +303,7 @@ impl<C: Real + Plain> Pipe<C> {
         let edge = self.edge();
         for (r, from) in (self.decided - count..self.decided).zip(from.chunks_exact(edge)) {
             // SAFETY: as in `give`.
-            unsafe { self.row(r).copy_from_nonoverlapping(from.as_ptr(), edge) };
+            unsafe { self.row(r).add(self.above).copy_from_nonoverlapping(from.as_ptr(), edge) };
         }
         self.bare = count;
     }

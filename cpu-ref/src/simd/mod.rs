@@ -5,6 +5,7 @@
 //! wave     a batch cut into groups of frames and bands of rows   ledger  where records belong
 //! frozen   the kernel of frozen mode                             extract stored windows to records
 //! serial   the kernel of serial mode                             job     what a kernel works on
+//! serial3  the same for windows of 3 x 3, in one pass over a row
 //! vector   what a kernel asks of an instruction set              avx512, avx2, portable: the thin shells
 //! ```
 //!
@@ -27,6 +28,7 @@ mod ledger;
 mod pool;
 mod portable;
 mod serial;
+mod serial3;
 mod shells;
 mod vector;
 mod wave;

@@ -44,6 +44,8 @@ pub(super) trait Vector: Copy {
         // SAFETY: as the caller promises, also for one value to either side.
         unsafe { (Self::load(at.sub(1)), Self::load(at.add(1))) }
     }
+    /// The vector one value before `own`, of which `before` is the one a whole vector before.
+    unsafe fn earlier(before: Self, own: Self) -> Self;
     /// `self > other`.
     unsafe fn gt(self, other: Self) -> Self::Mask;
     /// `self >= other`.
@@ -138,6 +140,11 @@ impl<V: Vector> Vector for Two<V> {
             self.0.store(at);
             self.1.store(at.add(V::LANES));
         }
+    }
+    #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Two(V::earlier(before.1, own.0), V::earlier(own.0, own.1)) }
     }
     #[inline(always)]
     unsafe fn gt(self, other: Self) -> Self::Mask {
