@@ -16,10 +16,10 @@ use super::pool::Pool;
 use super::shells::{Advance, Kernel};
 use super::wave::{Crew, MOST, Plan, Post};
 
-/// Bytes of a band's state up to which frames go through it one by one.
-const RESIDENT: usize = 4 * 1024 * 1024;
+/// Bytes of state up to which frames go through it one by one: what a third-level cache holds.
+const RESIDENT: usize = 16 * 1024 * 1024;
 
-/// Frames of a group where a band's state is larger.
+/// Frames of a group where the state is larger.
 const GROUP: usize = 4;
 
 /// Bytes of rings that a group may have, so that they and the rows of the state stay in the second-level cache.
@@ -80,7 +80,7 @@ impl<P: Sums + Convert<C>, C: Real + Plain> CpuEngine<P, C> {
         let state = layout.rows * layout.width * params.lanes * (2 * P::BYTES + 2);
         let group = match group {
             Some(group) => group.clamp(1, MOST),
-            None if state / threads <= RESIDENT => 1,
+            None if state <= RESIDENT => 1,
             None => (RINGS / pipe().bytes()).clamp(1, GROUP),
         };
         let plan = Plan::new(&layout, params.lanes, threads, group);

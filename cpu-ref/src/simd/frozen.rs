@@ -339,7 +339,7 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
                     F::V::load(fixed[j].add(c))
                 };
                 // `max` is never below 0 here, so that its square alone tells.
-                let total = zero.larger(sum[j]);
+                let total = zero.peak(sum[j]);
                 let dark = max.mul(max).le(thr2);
                 let mut quiet = total.mul(total).and_le(dark, area.mul(thr2));
                 if H == 0 && job.test2 {

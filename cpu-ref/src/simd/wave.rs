@@ -5,7 +5,7 @@
 //! down through the bands; what a thread hands to the next one is the corrected values of the few rows above the
 //! border that windows below it reach.
 //!
-//! Where a band's state is too large for the caches, several frames, a *group*, go through the band as a wave, each some
+//! Where the state is too large for the caches, several frames, a *group*, go through the band as a wave, each some
 //! rows behind the one before, so that rows of the state are fetched once a group. A frame's borders lie the wave's
 //! shift higher than those of the frame before, so that within a tile nobody waits for another thread.
 
