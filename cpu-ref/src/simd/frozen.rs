@@ -182,14 +182,21 @@ where
     // SAFETY: windows reach at most `PAD` values past both ends of a row.
     unsafe {
         let (d, sums) = (slot.add(PAD), slot.add(pipe.sums));
-        for c in (0..job.layout.width).step_by(F::V::LANES) {
-            let from = d.add(c).sub(left);
-            let mut sum = F::V::load(from);
+        let lanes = F::V::LANES;
+        let mut near = (F::V::splat(C::ZERO), F::V::load(d));
+        for c in (0..job.layout.width).step_by(lanes) {
+            let (before, own) = near;
+            let after = F::V::load(d.add(c + lanes));
+            near = (own, after);
+            let mut sum = F::V::splat(C::ZERO);
             let mut max = sum;
-            for i in 1..w {
-                let v = F::V::load(from.add(i));
-                sum = sum.add(v);
-                max = max.peak(v);
+            for i in 0..w {
+                let by = i as isize - left as isize;
+                let v = match W {
+                    0 => F::V::load(d.add(c).offset(by)),
+                    _ => F::V::aside(before, own, after, d.add(c), by),
+                };
+                (sum, max) = if i == 0 { (v, v) } else { (sum.add(v), max.peak(v)) };
             }
             sum.store(sums.add(paired(c)));
             max.store(sums.add(paired(c) + BLOCK));
