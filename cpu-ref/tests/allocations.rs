@@ -83,8 +83,9 @@ fn nothing_is_allocated_in_steady_state() {
                 pedestal_samples: 60,
                 ..Params::new(size)
             };
-            for threads in [1, 2] {
-                let backend = CpuBackend::new().threads(threads);
+            for (threads, group, pinned) in [(1, 1, cfg!(target_os = "linux")), (2, 1, false), (2, 3, false)]
+            {
+                let backend = CpuBackend::new().threads(threads).group(group).pinned(pinned);
                 let mut finder = backend.build(SHAPE, &params).expect("a finder");
                 finder.train(darks).expect("training");
                 // Until every buffer that batches take in turn, and every thread's, has been in use.
@@ -101,7 +102,11 @@ fn nothing_is_allocated_in_steady_state() {
                         ALLOCATIONS.load(Ordering::Relaxed) - before
                     })
                     .min();
-                assert_eq!(least, Some(0), "{update} {size} {precision}, {threads} threads");
+                assert_eq!(
+                    least,
+                    Some(0),
+                    "{update} {size} {precision}, {threads} threads, groups of {group}"
+                );
             }
         }
     }

@@ -2,8 +2,10 @@
 //!
 //! `SCHEIDEGG_SEED=N` repeats the random runs.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use scheidegg::io::simulate::Simulation;
 use scheidegg::{Backend, ClusterSize, Error, Noise, Params, Payload, Precision, Shape, Ties, Update};
 use scheidegg_conformance::case::{self, Case, Step};
 use scheidegg_conformance::suite::{self, Options};
@@ -13,8 +15,10 @@ use scheidegg_cpu::simd::{CpuBackend, Isa};
 
 /// Small frames in all, for every instruction set.
 const SMALL_FRAMES: usize = 10_000;
-/// Large frames in all, shared between the modes.
-const LARGE_FRAMES: usize = 240;
+/// Simulated frames in all.
+const SIMULATED_FRAMES: usize = 240;
+/// Frames of a run at most.
+const RUN: usize = 100;
 
 fn conforms(isa: Isa, threads: usize) {
     suite::run(&CpuBackend::new().with_isa(isa).threads(threads), &Options::default()).assert();
@@ -113,14 +117,15 @@ fn seed() -> u64 {
     seed
 }
 
-/// Compares every instruction set with the oracle; returns the clusters found.
-fn agree(case: &Case, threads: usize) -> u64 {
+/// Compares every instruction set with the oracle, with so many frames going through the rows at once; returns the
+/// clusters found.
+fn agree(case: &Case, threads: usize, group: usize) -> u64 {
     let expected = case::run(&OracleBackend::new(), case, false).expect("the oracle runs");
     for isa in present() {
-        let backend = CpuBackend::new().with_isa(isa).threads(threads);
+        let backend = CpuBackend::new().with_isa(isa).threads(threads).group(group);
         let got = case::run(&backend, case, true).unwrap_or_else(|e| panic!("{isa}: {}: {e}", case.name));
         if let Some(what) = case::difference(case, &expected, &got) {
-            panic!("{isa}, {threads} threads: {}: {what}", case.name);
+            panic!("{isa}, {threads} threads, groups of {group}: {}: {what}", case.name);
         }
     }
     expected.statistics.clusters
@@ -133,35 +138,59 @@ fn ten_thousand_small_frames_agree() {
     while done < SMALL_FRAMES {
         let frames = 5 + (rng.bits() % 40) as usize;
         let case = random_case(&mut rng, frames);
-        clusters += agree(&case, 1 + done % 3);
+        clusters += agree(&case, 1 + done % 3, 1 + done / 3 % 4);
         done += frames;
     }
     assert!(clusters > SMALL_FRAMES as u64, "{clusters} clusters in {done} frames: nothing was tested");
 }
 
+/// Simulated frames of a MÖNCH in copper fluorescence, shared between the modes. `SCHEIDEGG_SIMULATED_FRAMES` says how
+/// many: 240 take seconds, 10 000 a quarter of an hour.
 #[test]
-fn large_frames_agree() {
-    let shape = Shape { rows: 400, cols: 400 };
-    let mut detector = Detector::new(shape, seed());
-    let darks = detector.darks(40);
+fn simulated_frames_agree() {
+    let simulator = Simulation::default().without_faults().build().expect("a simulation");
+    let shape = simulator.shape();
+    let take = |range: Range<usize>, dark: bool| {
+        let mut pixels = vec![0u16; range.len() * shape.pixels()];
+        for (k, frame) in range.zip(pixels.chunks_exact_mut(shape.pixels())) {
+            match dark {
+                true => Arc::clone(&simulator).dark(k as u64, frame),
+                false => Arc::clone(&simulator).frame(k as u64, frame),
+            };
+        }
+        pixels
+    };
+    let darks = take(0..200, true);
     let modes = [
         (3, Update::Frozen, Noise::Tracked, Precision::F32),
         (9, Update::Frozen, Noise::Fixed, Precision::F32),
         (5, Update::Frozen, Noise::Tracked, Precision::F64F32),
         (3, Update::Serial, Noise::Tracked, Precision::F64),
         (7, Update::Serial, Noise::Tracked, Precision::F64F32),
-        (9, Update::Serial, Noise::Tracked, Precision::F32),
+        (3, Update::Serial, Noise::Tracked, Precision::F32),
     ];
-    let frames = LARGE_FRAMES / modes.len();
+    let wanted = std::env::var("SCHEIDEGG_SIMULATED_FRAMES").map_or(SIMULATED_FRAMES, |n| {
+        n.parse().unwrap_or_else(|e| panic!("SCHEIDEGG_SIMULATED_FRAMES={n}: {e}"))
+    });
+    let share = wanted.div_ceil(modes.len());
+    let (mut done, mut clusters) = (0, 0);
     for (i, (side, update, noise, precision)) in modes.into_iter().enumerate() {
         let size = ClusterSize::square(side).expect("a side within 2 to 15");
         let params = Params { update, noise, precision, ..Params::new(size) };
-        let data = detector.photons(frames, 0.014);
-        let mut case = Case::new(format!("400 x 400, {params:?}"), shape, params, darks.clone(), data);
-        case.steps[1] = Step::Find(0..frames, vec![frames, 7]);
-        let clusters = agree(&case, 1 + i % 2);
-        assert!(clusters > 300 * frames as u64, "{clusters} clusters: nothing was tested");
+        for first in (0..share).step_by(RUN) {
+            let frames = (share - first).min(RUN);
+            // Every run sees other frames.
+            let at = i * share + first;
+            let data = take(at..at + frames, false);
+            let mut case =
+                Case::new(format!("{shape}, {params:?}"), shape, params.clone(), darks.clone(), data);
+            case.steps[1] = Step::Find(0..frames, vec![frames, 7]);
+            let found = agree(&case, 1 + i % 3, [1, 4][i % 2]);
+            assert!(found > 300 * frames as u64, "{found} clusters in {frames} frames: nothing was tested");
+            (done, clusters) = (done + frames, clusters + found);
+        }
     }
+    println!("{done} simulated frames, {clusters} clusters, the same with {:?}", present());
 }
 
 #[test]

@@ -72,6 +72,15 @@ impl Vector for F32x8 {
         unsafe { F32x8(_mm256_min_ps(other.0, self.0)) }
     }
     #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: see above. The middle is the upper half of `before` and the lower half of `own`.
+        unsafe {
+            let (b, o) = (_mm256_castps_si256(before.0), _mm256_castps_si256(own.0));
+            let middle = _mm256_permute2x128_si256::<0x21>(b, o);
+            F32x8(_mm256_castsi256_ps(_mm256_alignr_epi8::<12>(o, middle)))
+        }
+    }
+    #[inline(always)]
     unsafe fn gt(self, other: Self) -> __m256 {
         // SAFETY: see above.
         unsafe { _mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0) }
@@ -213,6 +222,15 @@ impl Vector for F64x4 {
     unsafe fn smaller(self, other: Self) -> Self {
         // SAFETY: see above. The instruction is `first < second ? first : second`.
         unsafe { F64x4(_mm256_min_pd(other.0, self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: see above. The middle is the upper half of `before` and the lower half of `own`.
+        unsafe {
+            let (b, o) = (_mm256_castpd_si256(before.0), _mm256_castpd_si256(own.0));
+            let middle = _mm256_permute2x128_si256::<0x21>(b, o);
+            F64x4(_mm256_castsi256_pd(_mm256_alignr_epi8::<8>(o, middle)))
+        }
     }
     #[inline(always)]
     unsafe fn gt(self, other: Self) -> __m256d {

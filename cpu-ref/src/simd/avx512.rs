@@ -82,6 +82,40 @@ impl Vector for F32x16 {
         }
     }
     #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let (b, o) = (_mm512_castps_si512(before.0), _mm512_castps_si512(own.0));
+            F32x16(_mm512_castsi512_ps(_mm512_alignr_epi32::<15>(o, b)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn aside(before: Self, own: Self, after: Self, _: *const f32, by: isize) -> Self {
+        // SAFETY: see above, and `beside`.
+        unsafe {
+            let (b, o) = (_mm512_castps_si512(before.0), _mm512_castps_si512(own.0));
+            let a = _mm512_castps_si512(after.0);
+            let v = match by {
+                -7 => _mm512_alignr_epi32::<9>(o, b),
+                -6 => _mm512_alignr_epi32::<10>(o, b),
+                -5 => _mm512_alignr_epi32::<11>(o, b),
+                -4 => _mm512_alignr_epi32::<12>(o, b),
+                -3 => _mm512_alignr_epi32::<13>(o, b),
+                -2 => _mm512_alignr_epi32::<14>(o, b),
+                -1 => _mm512_alignr_epi32::<15>(o, b),
+                1 => _mm512_alignr_epi32::<1>(a, o),
+                2 => _mm512_alignr_epi32::<2>(a, o),
+                3 => _mm512_alignr_epi32::<3>(a, o),
+                4 => _mm512_alignr_epi32::<4>(a, o),
+                5 => _mm512_alignr_epi32::<5>(a, o),
+                6 => _mm512_alignr_epi32::<6>(a, o),
+                7 => _mm512_alignr_epi32::<7>(a, o),
+                _ => o,
+            };
+            F32x16(_mm512_castsi512_ps(v))
+        }
+    }
+    #[inline(always)]
     unsafe fn gt(self, other: Self) -> __mmask16 {
         // SAFETY: see above.
         unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, other.0) }
@@ -243,6 +277,40 @@ impl Vector for F64x8 {
             let a = _mm512_castpd_si512(after.0);
             let (left, right) = (_mm512_alignr_epi64::<7>(o, b), _mm512_alignr_epi64::<1>(a, o));
             (F64x8(_mm512_castsi512_pd(left)), F64x8(_mm512_castsi512_pd(right)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let (b, o) = (_mm512_castpd_si512(before.0), _mm512_castpd_si512(own.0));
+            F64x8(_mm512_castsi512_pd(_mm512_alignr_epi64::<7>(o, b)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn aside(before: Self, own: Self, after: Self, _: *const f64, by: isize) -> Self {
+        // SAFETY: see above, and `beside`.
+        unsafe {
+            let (b, o) = (_mm512_castpd_si512(before.0), _mm512_castpd_si512(own.0));
+            let a = _mm512_castpd_si512(after.0);
+            let v = match by {
+                -7 => _mm512_alignr_epi64::<1>(o, b),
+                -6 => _mm512_alignr_epi64::<2>(o, b),
+                -5 => _mm512_alignr_epi64::<3>(o, b),
+                -4 => _mm512_alignr_epi64::<4>(o, b),
+                -3 => _mm512_alignr_epi64::<5>(o, b),
+                -2 => _mm512_alignr_epi64::<6>(o, b),
+                -1 => _mm512_alignr_epi64::<7>(o, b),
+                1 => _mm512_alignr_epi64::<1>(a, o),
+                2 => _mm512_alignr_epi64::<2>(a, o),
+                3 => _mm512_alignr_epi64::<3>(a, o),
+                4 => _mm512_alignr_epi64::<4>(a, o),
+                5 => _mm512_alignr_epi64::<5>(a, o),
+                6 => _mm512_alignr_epi64::<6>(a, o),
+                7 => _mm512_alignr_epi64::<7>(a, o),
+                _ => o,
+            };
+            F64x8(_mm512_castsi512_pd(v))
         }
     }
     #[inline(always)]

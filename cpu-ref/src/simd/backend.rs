@@ -21,6 +21,7 @@ pub struct CpuBackend {
     isa: Option<Isa>,
     threads: Option<usize>,
     pinned: bool,
+    group: Option<usize>,
 }
 
 impl Default for CpuBackend {
@@ -33,7 +34,7 @@ impl CpuBackend {
     /// All cores, and the widest instruction set of the machine or the one that the environment variable
     /// `SCHEIDEGG_ISA` names (`portable`, `avx2`, `avx512`).
     pub const fn new() -> Self {
-        CpuBackend { isa: None, threads: None, pinned: false }
+        CpuBackend { isa: None, threads: None, pinned: false, group: None }
     }
 
     /// The same with this instruction set and no other.
@@ -46,9 +47,17 @@ impl CpuBackend {
         CpuBackend { threads: Some(if threads == 0 { 1 } else { threads }), ..self }
     }
 
-    /// The same with every thread on a processor of its own, the calling thread on the first.
+    /// The same with every thread on a processor of its own: the first of those that the process may run on, the
+    /// calling thread on the very first while it works. Building a finder is an error when there are fewer processors
+    /// than threads, and where the system cannot pin threads.
     pub const fn pinned(self, pinned: bool) -> Self {
         CpuBackend { pinned, ..self }
+    }
+
+    /// The same with `frames` frames, 1 to 8, going through the rows at once, instead of as many as suit the size
+    /// of a frame. No result depends on it.
+    pub const fn group(self, frames: usize) -> Self {
+        CpuBackend { group: Some(frames), ..self }
     }
 
     /// The instruction set that a finder will use.
@@ -79,19 +88,35 @@ impl CpuBackend {
         self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
     }
 
+    /// A processor for every thread, when threads are pinned.
+    fn processors(&self) -> Result<Option<Vec<usize>>> {
+        if !self.pinned {
+            return Ok(None);
+        }
+        let Some(mut processors) = pool::allowed() else {
+            let reason =
+                "this system does not say on which processors a thread may run; build without pinned".into();
+            return Err(Error::Unavailable { backend: self.word().into(), reason });
+        };
+        if processors.len() < self.count() {
+            let most = format!("at most {} when pinned, the processors of this process", processors.len());
+            return Err(Error::param("threads", self.count(), most));
+        }
+        processors.truncate(self.count());
+        Ok(Some(processors))
+    }
+
     fn finder<P, C>(&self, shape: Shape, params: &Params, pick: Picker<P, C>) -> Result<Box<dyn Finder>>
     where
         P: Sums + Convert<C> + Sync,
         C: Real + Plain + Sync,
     {
         params.validate(shape)?;
-        if self.pinned {
-            pool::pin(0);
-        }
-        let pool = Pool::new(self.count(), self.pinned).map_err(|e| {
+        let processors = self.processors()?;
+        let pool = Pool::new(self.count(), processors.as_deref()).map_err(|e| {
             Error::Other(format!("backend {}: cannot start {} threads: {e}", self.word(), self.count()))
         })?;
-        let engine = CpuEngine::new(self.word(), shape, params, pick(kernel(params)), pool);
+        let engine = CpuEngine::new(self.word(), shape, params, pick(kernel(params)), pool, self.group);
         Ok(Box::new(SyncFinder::new(engine, shape, params)?))
     }
 }

@@ -86,12 +86,12 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
     let layout = &job.layout;
     pipe.stage.reserve(bytes * layout.cols);
     // SAFETY: there is a bit a column, and room for the column of every one.
-    let picks = unsafe { picks(stored, words, &mut pipe.picks) };
+    let picks = unsafe { picks(stored, words, pipe.picks.as_mut_slice()) };
     let stage = &mut pipe.stage;
     let mut ring = [0i32; 15 * 15 + SPILL / 4];
     // SAFETY: there is room for a record of every column and `SPILL` bytes more.
     unsafe {
-        let mut to = stage.bytes.as_mut_ptr().add(stage.len);
+        let mut to = stage.end();
         let first = to;
         for &c in picks {
             let c = usize::from(c);
@@ -116,9 +116,7 @@ pub(super) unsafe fn row<F, P, C, const W: usize, const H: usize>(
             }
             to = to.add(bytes);
         }
-        let written = to.offset_from(first) as usize;
-        stage.len += written;
-        stage.count += written / bytes;
+        stage.len += to.offset_from(first) as usize;
     }
 }
 

@@ -32,6 +32,10 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     C: Real + Plain,
 {
     let (rows, down) = (job.layout.rows, job.layout.size.down());
+    if W != 3 {
+        // SAFETY: the rows' corrected values are in the ring.
+        unsafe { complete::<F, P, C, W>(job, pipe) };
+    }
     while pipe.converted < upto {
         // SAFETY: the caller lets this frame touch the rows before `upto`.
         unsafe {
@@ -142,6 +146,25 @@ where
     }
 }
 
+/// The row sums and maxima of rows that came without them.
+///
+/// # Safety
+/// The corrected values of these rows are in the ring.
+#[inline(always)]
+pub(super) unsafe fn complete<F, P, C, const W: usize>(job: &Job<P, C>, pipe: &mut Pipe<C>)
+where
+    F: Family<P, C>,
+    P: Convert<C> + Plain,
+    C: Real + Plain,
+{
+    for r in pipe.decided - pipe.bare..pipe.decided {
+        let slot = pipe.row(r);
+        // SAFETY: a slot of the ring.
+        unsafe { horizontal::<F, P, C, W>(job, pipe, slot) };
+    }
+    pipe.bare = 0;
+}
+
 /// The row sums and maxima of every window from the corrected values of a slot.
 ///
 /// # Safety
@@ -159,14 +182,21 @@ where
     // SAFETY: windows reach at most `PAD` values past both ends of a row.
     unsafe {
         let (d, sums) = (slot.add(PAD), slot.add(pipe.sums));
-        for c in (0..job.layout.width).step_by(F::V::LANES) {
-            let from = d.add(c).sub(left);
-            let mut sum = F::V::load(from);
+        let lanes = F::V::LANES;
+        let mut near = (F::V::splat(C::ZERO), F::V::load(d));
+        for c in (0..job.layout.width).step_by(lanes) {
+            let (before, own) = near;
+            let after = F::V::load(d.add(c + lanes));
+            near = (own, after);
+            let mut sum = F::V::splat(C::ZERO);
             let mut max = sum;
-            for i in 1..w {
-                let v = F::V::load(from.add(i));
-                sum = sum.add(v);
-                max = max.peak(v);
+            for i in 0..w {
+                let by = i as isize - left as isize;
+                let v = match W {
+                    0 => F::V::load(d.add(c).offset(by)),
+                    _ => F::V::aside(before, own, after, d.add(c), by),
+                };
+                (sum, max) = if i == 0 { (v, v) } else { (sum.add(v), max.peak(v)) };
             }
             sum.store(sums.add(paired(c)));
             max.store(sums.add(paired(c) + BLOCK));
@@ -316,7 +346,7 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
                     F::V::load(fixed[j].add(c))
                 };
                 // `max` is never below 0 here, so that its square alone tells.
-                let total = zero.larger(sum[j]);
+                let total = zero.peak(sum[j]);
                 let dark = max.mul(max).le(thr2);
                 let mut quiet = total.mul(total).and_le(dark, area.mul(thr2));
                 if H == 0 && job.test2 {
@@ -352,7 +382,7 @@ unsafe fn decide<F, P, C, const W: usize, const H: usize, const ROWS: usize>(
 ///
 /// # Safety
 /// The job has a mask and may touch the rows.
-unsafe fn save<P: Convert<C> + Plain, C: Real + Plain>(
+pub(super) unsafe fn save<P: Convert<C> + Plain, C: Real + Plain>(
     job: &Job<P, C>,
     pipe: &mut Pipe<C>,
     q: usize,
@@ -376,7 +406,7 @@ unsafe fn save<P: Convert<C> + Plain, C: Real + Plain>(
 ///
 /// # Safety
 /// After [`save`].
-unsafe fn restore<P: Convert<C> + Plain, C: Real + Plain>(job: &Job<P, C>, pipe: &Pipe<C>) {
+pub(super) unsafe fn restore<P: Convert<C> + Plain, C: Real + Plain>(job: &Job<P, C>, pipe: &Pipe<C>) {
     for &(i, sum, sum2) in &pipe.saved {
         // SAFETY: the places they were read from.
         unsafe {

@@ -5,6 +5,7 @@ use scheidegg_kernels::Real;
 use scheidegg_kernels::physics::Decision;
 
 use super::aligned::{Aligned, Plain};
+use super::shells::Kernel;
 use super::vector::BLOCK;
 
 /// Zeros left and right of a row of corrected values: at least a window's reach and a vector.
@@ -83,27 +84,77 @@ impl<P, C> Job<P, C> {
     }
 }
 
-/// Records of a frame, on their way to the batch.
-#[derive(Default)]
+/// Records of a part of a frame: written straight into the batch's result where their place is known, otherwise
+/// put aside.
 pub(super) struct Stage {
-    /// Written records and room for more.
-    pub bytes: Vec<u8>,
+    aside: Vec<u8>,
+    /// Where records go, good for `room` bytes: the result, or `aside`.
+    to: *mut u8,
+    room: usize,
+    direct: bool,
     /// Bytes of whole records.
     pub len: usize,
-    /// Records.
-    pub count: usize,
     /// Values cut to fit.
     pub saturated: u64,
 }
 
+// SAFETY: `to` points into `aside`, or into the result of a batch, of which the stage's holder alone may write that part.
+unsafe impl Send for Stage {}
+
+impl Default for Stage {
+    fn default() -> Self {
+        let to = std::ptr::null_mut();
+        Stage { aside: Vec::new(), to, room: 0, direct: false, len: 0, saturated: 0 }
+    }
+}
+
 impl Stage {
+    /// Empties it. Records are put aside.
+    pub fn restart(&mut self) {
+        (self.len, self.saturated, self.direct) = (0, 0, false);
+        (self.to, self.room) = (self.aside.as_mut_ptr(), self.aside.len());
+    }
+
+    /// Empties it. Records go to `to` as long as they fit.
+    ///
+    /// # Safety
+    /// `to` is good for `room` bytes, and nobody else uses them before the stage is emptied again.
+    pub unsafe fn restart_at(&mut self, to: *mut u8, room: usize) {
+        (self.len, self.saturated, self.direct) = (0, 0, true);
+        (self.to, self.room) = (to, room);
+    }
+
     /// Makes room for `more` bytes and what may be written past them.
     #[inline(always)]
     pub fn reserve(&mut self, more: usize) {
-        let need = self.len + more + SPILL;
-        if need > self.bytes.len() {
-            self.bytes.resize(need.max(self.bytes.len() * 2), 0);
+        if self.len + more + SPILL > self.room {
+            self.grow(more);
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let need = self.len + more + SPILL;
+        if need > self.aside.len() {
+            self.aside.resize(need.max(self.aside.len() * 2), 0);
+        }
+        if self.direct {
+            // SAFETY: `len` bytes were written there; `aside` has room for more.
+            unsafe { self.to.copy_to_nonoverlapping(self.aside.as_mut_ptr(), self.len) };
+            self.direct = false;
+        }
+        (self.to, self.room) = (self.aside.as_mut_ptr(), self.aside.len());
+    }
+
+    /// Where the next record goes.
+    #[inline(always)]
+    pub fn end(&mut self) -> *mut u8 {
+        self.to.wrapping_add(self.len)
+    }
+
+    /// The records, unless they are in the result already.
+    pub fn aside(&self) -> Option<&[u8]> {
+        (!self.direct).then(|| &self.aside[..self.len])
     }
 }
 
@@ -111,7 +162,7 @@ impl Stage {
 ///
 /// A slot of the ring holds of one row: the corrected values between their pads; the row sums and row maxima of
 /// every window, block by block in turn; the centred pixels; with test 2 the row sums of the left and right
-/// halves of windows, block by block in turn.
+/// halves of windows, block by block in turn; in serial mode the corrected values after the update between their pads.
 pub(super) struct Pipe<C> {
     ring: Aligned<C>,
     /// Rows in the ring.
@@ -124,10 +175,16 @@ pub(super) struct Pipe<C> {
     pub centred: usize,
     /// Where half row sums start.
     pub halves: usize,
-    /// Rows converted.
+    /// Where corrected values after the update start.
+    pub finals: usize,
+    /// Where the corrected values start that rows below see.
+    above: usize,
+    /// Rows before this one are converted.
     pub converted: usize,
-    /// Rows decided: their state is that of the next frame.
+    /// Rows before this one are decided: their state is that of the next frame.
     pub decided: usize,
+    /// Rows before `decided` whose corrected values came from another pipe, without row sums and maxima.
+    pub bare: usize,
     /// Bits of rows, see [`Bits`].
     pub bits: Aligned<u64>,
     /// Rows of values for the serial kernel.
@@ -137,7 +194,7 @@ pub(super) struct Pipe<C> {
     /// State of masked pixels while a row is updated.
     pub saved: Vec<(usize, f64, f64)>,
     /// Columns of a row's stored windows.
-    pub picks: Vec<u16>,
+    pub picks: Aligned<u16>,
     /// The end of a row that is no whole number of vectors.
     pub tail: [u16; BLOCK],
     /// The frame's records.
@@ -179,16 +236,22 @@ pub(super) enum Scratch {
 const SCRATCH_ROWS: usize = 5;
 
 impl<C: Real + Plain> Pipe<C> {
-    /// A ring for windows of a size.
-    pub fn new(layout: Layout, test2: bool, serial: bool) -> Self {
+    /// A ring for a kernel.
+    pub fn new(layout: Layout, kernel: Kernel, test2: bool) -> Self {
         let Layout { cols, width, size, words, .. } = layout;
-        let sums = width + 2 * PAD;
-        let centred = sums + 2 * width;
+        let edge = width + 2 * PAD;
+        // Windows 3 wide are summed from the corrected values.
+        let direct = matches!(kernel, Kernel::Frozen(3) | Kernel::Serial(3));
+        let serial = matches!(kernel, Kernel::Serial(_) | Kernel::SerialAny);
+        let sums = edge;
+        let centred = sums + if direct { 0 } else { 2 * width };
         let halves = centred + width;
-        let slot = halves + if test2 { 2 * width } else { 0 };
+        let finals = halves + if test2 { 2 * width } else { 0 };
+        let above = if kernel == Kernel::Serial(3) { finals } else { 0 };
+        let slot = if above == 0 { finals } else { finals + edge };
         // The rows of the windows that are decided at once, and one that is converted ahead.
         let slots = size.h + AT_ONCE;
-        let scratch_row = width + 2 * PAD;
+        let scratch_row = edge;
         Pipe {
             ring: Aligned::zeroed(slot * (slots + 1)),
             slots,
@@ -196,13 +259,16 @@ impl<C: Real + Plain> Pipe<C> {
             sums,
             centred,
             halves,
+            finals,
+            above,
             converted: 0,
             decided: 0,
+            bare: 0,
             bits: Aligned::zeroed(BIT_ROWS * words),
             scratch: Aligned::zeroed(if serial { SCRATCH_ROWS * scratch_row } else { 0 }),
             scratch_row,
             saved: Vec::with_capacity(cols * AT_ONCE),
-            picks: vec![0; cols + GUESS],
+            picks: Aligned::zeroed(cols + GUESS),
             tail: [0; BLOCK],
             stage: Stage::default(),
         }
@@ -213,10 +279,33 @@ impl<C: Real + Plain> Pipe<C> {
         self.slot * (self.slots + 1) * C::BYTES
     }
 
-    /// Back to the first row.
-    pub fn restart(&mut self) {
-        (self.converted, self.decided) = (0, 0);
-        (self.stage.len, self.stage.count, self.stage.saturated) = (0, 0, 0);
+    /// To row `first`. The rows above it have to be [taken](Pipe::take) from the pipe that brought the frame there.
+    pub fn restart(&mut self, first: usize) {
+        (self.converted, self.decided, self.bare) = (first, first, 0);
+    }
+
+    /// Values of a row of corrected values with its pads.
+    pub fn edge(&self) -> usize {
+        self.scratch_row
+    }
+
+    /// Copies the corrected values of the `count` rows before the last one decided.
+    pub fn give(&mut self, count: usize, to: &mut [C]) {
+        let edge = self.edge();
+        for (r, to) in (self.decided - count..self.decided).zip(to.chunks_exact_mut(edge)) {
+            // SAFETY: there a slot has a row of corrected values and its pads.
+            unsafe { self.row(r).add(self.above).copy_to_nonoverlapping(to.as_mut_ptr(), edge) };
+        }
+    }
+
+    /// Takes the corrected values of the `count` rows before the first one.
+    pub fn take(&mut self, count: usize, from: &[C]) {
+        let edge = self.edge();
+        for (r, from) in (self.decided - count..self.decided).zip(from.chunks_exact(edge)) {
+            // SAFETY: as in `give`.
+            unsafe { self.row(r).add(self.above).copy_from_nonoverlapping(from.as_ptr(), edge) };
+        }
+        self.bare = count;
     }
 
     /// The slot of a row in the ring.

@@ -1,9 +1,11 @@
 //! The fast finder on a CPU: SPEC in vectors, one algorithm for every instruction set, the same bytes as the oracle.
 //!
 //! ```text
-//! engine   a batch as a wave over rows, lanes, threads           pool    threads that stay
+//! engine   lanes, threads, batches                               pool    threads that stay
+//! wave     a batch cut into groups of frames and bands of rows   ledger  where records belong
 //! frozen   the kernel of frozen mode                             extract stored windows to records
 //! serial   the kernel of serial mode                             job     what a kernel works on
+//! serial3  the same for windows of 3 x 3, in one pass over a row
 //! vector   what a kernel asks of an instruction set              avx512, avx2, portable: the thin shells
 //! ```
 //!
@@ -22,11 +24,14 @@ mod frozen;
 mod isa;
 mod job;
 mod lane;
+mod ledger;
 mod pool;
 mod portable;
 mod serial;
+mod serial3;
 mod shells;
 mod vector;
+mod wave;
 
 pub use backend::CpuBackend;
 pub use isa::Isa;

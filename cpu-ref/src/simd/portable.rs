@@ -64,6 +64,10 @@ impl<T: Real> Vector for Array<T> {
         Array(self.zip(other, |a, b| if b < a { b } else { a }))
     }
     #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        Array(std::array::from_fn(|i| if i == 0 { before.0[LANES - 1] } else { own.0[i - 1] }))
+    }
+    #[inline(always)]
     unsafe fn gt(self, other: Self) -> Self::Mask {
         self.zip(other, |a, b| a > b)
     }

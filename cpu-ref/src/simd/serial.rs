@@ -13,8 +13,9 @@ use scheidegg_kernels::{Convert, Real};
 
 use super::aligned::Plain;
 use super::extract::{self, Rows};
-use super::frozen::{AHEAD, ask, convert, horizontal};
+use super::frozen::{AHEAD, ask, complete, convert, horizontal};
 use super::job::{Bits, Job, PAD, Pipe, Scratch, each_bit, get_bits, paired, put_bits};
+use super::serial3;
 use super::vector::{BLOCK, Family, Vector};
 
 /// See [`super::shells::Advance`]. `W` and `H` are the window, or 0 for any, with test 2 and trace.
@@ -32,14 +33,30 @@ pub(super) unsafe fn advance<F, P, C, const W: usize, const H: usize>(
     C: Real + Plain,
 {
     let (rows, down) = (job.layout.rows, job.layout.size.down());
+    if W != 3 {
+        // SAFETY: the rows' corrected values are in the ring.
+        unsafe { complete::<F, P, C, W>(job, pipe) };
+    }
     while pipe.converted < upto {
         // SAFETY: the caller lets this frame touch the rows before `upto`.
-        unsafe { convert::<F, P, C, W, false>(job, pipe, pipe.converted) };
+        unsafe {
+            if W == 3 {
+                convert::<F, P, C, W, true>(job, pipe, pipe.converted);
+            } else {
+                convert::<F, P, C, W, false>(job, pipe, pipe.converted);
+            }
+        }
         pipe.converted += 1;
         let ready = if pipe.converted == rows { rows } else { pipe.converted.saturating_sub(down) };
         while pipe.decided < ready {
             // SAFETY: the row and all rows that its windows reach are converted.
-            unsafe { decide::<F, P, C, W, H>(job, pipe, pipe.decided) };
+            unsafe {
+                if W == 3 {
+                    serial3::decide::<F, P, C>(job, pipe, pipe.decided);
+                } else {
+                    decide::<F, P, C, W, H>(job, pipe, pipe.decided);
+                }
+            }
             pipe.decided += 1;
         }
     }

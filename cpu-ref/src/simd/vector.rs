@@ -44,6 +44,16 @@ pub(super) trait Vector: Copy {
         // SAFETY: as the caller promises, also for one value to either side.
         unsafe { (Self::load(at.sub(1)), Self::load(at.add(1))) }
     }
+    /// The vector `by` values after `own`, at most 7 in magnitude, which lies `at` in memory between `before` and
+    /// `after`. `by` is a constant where it matters.
+    #[inline(always)]
+    unsafe fn aside(before: Self, own: Self, after: Self, at: *const Self::Elem, by: isize) -> Self {
+        let _ = (before, own, after);
+        // SAFETY: as the caller promises, also for 7 values to either side.
+        unsafe { Self::load(at.offset(by)) }
+    }
+    /// The vector one value before `own`, of which `before` is the one a whole vector before.
+    unsafe fn earlier(before: Self, own: Self) -> Self;
     /// `self > other`.
     unsafe fn gt(self, other: Self) -> Self::Mask;
     /// `self >= other`.
@@ -138,6 +148,11 @@ impl<V: Vector> Vector for Two<V> {
             self.0.store(at);
             self.1.store(at.add(V::LANES));
         }
+    }
+    #[inline(always)]
+    unsafe fn earlier(before: Self, own: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Two(V::earlier(before.1, own.0), V::earlier(own.0, own.1)) }
     }
     #[inline(always)]
     unsafe fn gt(self, other: Self) -> Self::Mask {
