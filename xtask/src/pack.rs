@@ -28,7 +28,7 @@ pub fn run(args: &PackArgs) -> Outcome {
         std::fs::remove_dir_all(&carry).map_err(|e| format!("{}: {e}", carry.display()))?;
     }
     std::fs::create_dir_all(&carry).map_err(|e| format!("{}: {e}", carry.display()))?;
-    let mut found = built(&["build", "--release", "--bins"], args)?;
+    let mut found = built(&["build", "--release", "--workspace", "--bins"], args)?;
     if !args.no_tests {
         found.extend(built(&["test", "--release", "--no-run", "--package", "scheidegg-conformance"], args)?);
     }
