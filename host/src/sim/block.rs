@@ -11,7 +11,7 @@ use super::race::Races;
 const POISON: u32 = 0x7e5a_5a5a;
 
 /// How often a block looks for a neighbour's word before the launch is given up: longer than any test takes.
-const PATIENCE: u32 = 20_000_000;
+const PATIENCE: u32 = 2_000_000;
 
 /// The blocks of a launch that run at once.
 #[derive(Default)]

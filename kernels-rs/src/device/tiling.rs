@@ -471,6 +471,32 @@ mod tests {
         assert!(Tiling::new(400, 400, w, 32, 132, 1, MAX_THREADS).is_none());
     }
 
+    #[test]
+    fn a_resident_tiling_has_no_more_tiles_than_asked_for_and_covers_the_frame() {
+        for (rows, cols, most, sides) in [
+            (1, 1, 1, &[3, 5, 7, 9][..]),
+            (3, 400, 13, &[3, 5, 7, 9]),
+            (400, 400, 132, &[3, 5, 7, 9]),
+            (401, 399, 132, &[3, 5, 7]),
+            (37, 61, 24, &[3, 5, 7, 9]),
+        ] {
+            for &side in sides {
+                let w = Window { w: side, h: side };
+                let t = Tiling::resident(rows, cols, w, most, 512).expect("room");
+                assert!(t.is_resident() && t.tiles() <= most && t.threads() <= 512, "{t:?}");
+                assert!(t.tiles_x * t.tile_w >= cols && t.tiles_y * t.tile_h >= rows, "{t:?}");
+                assert!(4 * t.listeners >= Tiling::heard(w, t.tile_h), "{t:?}");
+                assert_eq!((t.tile_h, t.listeners % 32), (t.strips * STRIP, 0), "{t:?}");
+            }
+        }
+        // Even sides, larger windows, too many tiles across, too many rows for a block.
+        for (rows, cols, side, most) in
+            [(9, 9, 4, 9), (9, 9, 11, 9), (9, 400, 3, 12), (401, 399, 9, 132), (800, 400, 3, 132)]
+        {
+            assert!(Tiling::resident(rows, cols, Window { w: side, h: side }, most, 512).is_none());
+        }
+    }
+
     /// Prints the table of `docs/gpu-kernels.md`.
     #[test]
     fn the_predicted_times() {
