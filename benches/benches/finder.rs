@@ -1,7 +1,8 @@
 //! Criterion over every backend that is there: a group per backend, window, precision and mode, in frames a second and
 //! in bytes of raw frames a second. Every iteration asserts the clusters that it found.
 //!
-//! `cargo bench -p scheidegg-benches --bench finder -- cpu` runs the groups of one backend.
+//! `cargo bench -p scheidegg-benches --bench finder -- cpu` runs the groups of one backend. All of them take ten minutes,
+//! most of which are `sim`'s.
 
 use std::hint::black_box;
 use std::sync::Arc;

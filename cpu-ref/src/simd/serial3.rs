@@ -4,6 +4,9 @@
 //! bounds of a row need not be written down: a vector's are at hand when the next vector needs the last of them. What
 //! both bounds agree on is done at once; the few pixels that stay open are judged one by one afterwards.
 
+// Counters reach several arrays at once, and unrolled loops are written as the loops they are.
+#![allow(clippy::needless_range_loop)]
+
 use scheidegg_kernels::{Branch, Convert, Real, physics};
 
 use super::aligned::Plain;
@@ -88,17 +91,25 @@ where
         let masked = job.mask.wrapping_add(q * job.layout.words);
         let centred = rows[1].sub(PAD).add(pipe.centred);
         let (tracked, whole) = (job.fixed.is_null(), !job.masked());
-        // Of each row the vectors before this column and at it; of the bounds those before.
-        let mut near = rows.map(|row| (zero, F::V::load(row)));
-        let mut bounds = (zero, zero);
+        // Of each row the vectors before this column and at it; of the bounds those before. Loops instead of closures on
+        // vectors: a closure would not have the instruction set of the shell that it ends up in.
+        let mut near = [(zero, zero); 3];
+        for i in 0..3 {
+            near[i].1 = F::V::load(rows[i]);
+        }
+        let mut bounds = [zero; 2];
         for c in (0..width).step_by(lanes) {
             let p = paired(c);
             ask::<F::V, P, C>(job, q + 2 + AHEAD, 1, c);
-            let after: [F::V; 3] = std::array::from_fn(|i| F::V::load(rows[i].add(c + lanes)));
-            let beside: [(F::V, F::V); 3] =
-                std::array::from_fn(|i| F::V::beside(near[i].0, near[i].1, after[i], rows[i].add(c)));
-            let [above, d, below] = near.map(|n| n.1);
-            near = std::array::from_fn(|i| (near[i].1, after[i]));
+            let mut own = [zero; 3];
+            let mut beside = [(zero, zero); 3];
+            for i in 0..3 {
+                let after = F::V::load(rows[i].add(c + lanes));
+                beside[i] = F::V::beside(near[i].0, near[i].1, after, rows[i].add(c));
+                own[i] = near[i].1;
+                near[i] = (near[i].1, after);
+            }
+            let [above, d, below] = own;
 
             let y = F::widen(F::V::load(centred.add(c)));
             let (s, s2) = (F::W::load(state.add(p)), F::W::load(state.add(p + BLOCK)));
@@ -108,26 +119,28 @@ where
             if !whole {
                 becomes = zero.or_else(F::V::mask(get_bits(masked, c, lanes)), becomes);
             }
-            let (low, high) = (d.smaller(becomes), d.larger(becomes));
-            let left = [F::V::earlier(bounds.0, low), F::V::earlier(bounds.1, high)];
-            bounds = (low, high);
-
-            let right = beside[1].1;
-            let upper = beside[0].0.add(above).add(beside[0].1);
-            let lower = beside[2].0.add(below).add(beside[2].1);
-            let shared = beside[0].0.peak(above).peak(beside[0].1.peak(d));
-            let shared = shared.peak(beside[2].0.peak(below).peak(beside[2].1.peak(right)));
-            let max = left.map(|left| zero.peak(left.peak(shared)));
-            let total = left.map(|left| zero.peak(upper.add(left.add(d).add(right)).add(lower)));
-
             let thr2 = if tracked {
                 n_sigma2.mul(F::narrow(mean2.sub(mean.mul(mean))).larger(floor2))
             } else {
                 F::V::load(fixed.add(c))
             };
             let bar = area.mul(thr2);
-            let quiet: [_; 2] =
-                std::array::from_fn(|b| total[b].mul(total[b]).and_le(max[b].mul(max[b]).le(thr2), bar));
+
+            let right = beside[1].1;
+            let upper = beside[0].0.add(above).add(beside[0].1);
+            let lower = beside[2].0.add(below).add(beside[2].1);
+            let shared = beside[0].0.peak(above).peak(beside[0].1.peak(d));
+            let shared = zero.peak(shared.peak(beside[2].0.peak(below).peak(beside[2].1.peak(right))));
+            // For the lower and for the upper bound of the pixel to the left.
+            let mut max = [d.smaller(becomes), d.larger(becomes)];
+            let mut quiet = [F::V::mask(0); 2];
+            for b in 0..2 {
+                let left = F::V::earlier(bounds[b], max[b]);
+                bounds[b] = max[b];
+                max[b] = shared.peak(left);
+                let total = zero.peak(upper.add(left.add(d).add(right)).add(lower));
+                quiet[b] = total.mul(total).and_le(max[b].mul(max[b]).le(thr2), bar);
+            }
             // With the lower bound fewer fire and more are on top.
             let fires = F::V::not(quiet[0]);
             let (top, top_high) = (d.and_ge(fires, max[0]), d.and_ge(fires, max[1]));

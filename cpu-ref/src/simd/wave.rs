@@ -9,6 +9,10 @@
 //! rows behind the one before, so that rows of the state are fetched once a group. A frame's borders lie the wave's
 //! shift higher than those of the frame before, so that within a tile nobody waits for another thread.
 
+// Counters reach several arrays at once.
+#![allow(clippy::needless_range_loop)]
+
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scheidegg_finder::record_bytes;
@@ -98,14 +102,14 @@ pub(super) struct Crew<C> {
     /// Stages that no frame uses.
     pub free: Vec<Stage>,
     /// Finished cells that are not in the result yet.
-    pub pending: std::collections::VecDeque<(usize, Stage)>,
+    pub pending: VecDeque<(usize, Stage)>,
 }
 
 impl<C: Real + Plain> Crew<C> {
     /// For groups of so many frames.
     pub fn new(group: usize, pipe: impl Fn() -> Pipe<C>) -> Self {
         let ways = (0..group).map(|_| Way { pipe: pipe(), mask: None }).collect();
-        Crew { ways, free: Vec::new(), pending: Default::default() }
+        Crew { ways, free: Vec::new(), pending: VecDeque::new() }
     }
 }
 
