@@ -137,7 +137,7 @@ impl Tiling {
         most_tiles: u32,
         threads: u32,
     ) -> Option<Tiling> {
-        if window.w != window.h || window.w % 2 == 0 || window.left() > RESIDENT_MARGIN {
+        if window.w != window.h || window.w.is_multiple_of(2) || window.left() > RESIDENT_MARGIN {
             return None;
         }
         let tiles_x = cols.div_ceil(RESIDENT_WIDTH);
