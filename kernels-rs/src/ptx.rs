@@ -9,51 +9,14 @@ use crate::device::abi::FRAME_ENTRIES;
 pub const GATHER: &str = include_str!("../ptx/gather.ptx");
 
 macro_rules! modules {
-    ($($name:literal),+ $(,)?) => {
-        /// In the order of [`FRAME_ENTRIES`].
-        const FRAMES: [(&str, &str); FRAME_ENTRIES.len()] =
-            [$(($name, include_str!(concat!("../ptx/", $name, ".ptx")))),+];
+    ($($kernel:ident $name:ident: $p:ty, $rule:ty;)+) => {
+        const FRAMES: [(&str, &str); FRAME_ENTRIES.len()] = [$((
+            stringify!($name),
+            include_str!(concat!("../ptx/", stringify!($name), ".ptx")),
+        )),+];
     };
 }
-
-modules! {
-    "frame_f32_3x3",
-    "frame_f32_5x5",
-    "frame_f32_7x7",
-    "frame_f32_9x9",
-    "frame_f32_3x3_fixed",
-    "frame_f32_5x5_fixed",
-    "frame_f32_7x7_fixed",
-    "frame_f32_9x9_fixed",
-    "frame_f32_any",
-    "frame_f32_trace",
-    "frame_f64_3x3",
-    "frame_f64_5x5",
-    "frame_f64_7x7",
-    "frame_f64_9x9",
-    "frame_f64_3x3_fixed",
-    "frame_f64_5x5_fixed",
-    "frame_f64_7x7_fixed",
-    "frame_f64_9x9_fixed",
-    "frame_f64_any",
-    "frame_f64_trace",
-    "resident_f32_3x3",
-    "resident_f32_5x5",
-    "resident_f32_7x7",
-    "resident_f32_9x9",
-    "resident_f32_3x3_fixed",
-    "resident_f32_5x5_fixed",
-    "resident_f32_7x7_fixed",
-    "resident_f32_9x9_fixed",
-    "resident_f64_3x3",
-    "resident_f64_5x5",
-    "resident_f64_7x7",
-    "resident_f64_9x9",
-    "resident_f64_3x3_fixed",
-    "resident_f64_5x5_fixed",
-    "resident_f64_7x7_fixed",
-    "resident_f64_9x9_fixed",
-}
+crate::entries!(modules);
 
 /// The module of an entry, or nothing for a name that is none.
 pub fn module(entry: &str) -> Option<&'static str> {

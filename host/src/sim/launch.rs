@@ -95,23 +95,16 @@ unsafe fn run<P: Convert<f32> + Stored, R: Rule>(lanes: u32, args: &FrameArgs<P>
 /// When there is no entry of that name.
 pub unsafe fn frame<P: Convert<f32> + Stored>(entry: &str, lanes: u32, args: &FrameArgs<P>) {
     assert_eq!(entry.starts_with("resident_"), args.tiling.is_resident(), "the tiling of {entry}");
-    let rule = entry.split_once('_').and_then(|(_, rest)| rest.split_once('_')).map_or("", |(_, rule)| rule);
-    // SAFETY: the caller's promise, in every line.
-    unsafe {
-        match rule {
-            "3x3" => run::<P, Square<3, false>>(lanes, args),
-            "5x5" => run::<P, Square<5, false>>(lanes, args),
-            "7x7" => run::<P, Square<7, false>>(lanes, args),
-            "9x9" => run::<P, Square<9, false>>(lanes, args),
-            "3x3_fixed" => run::<P, Square<3, true>>(lanes, args),
-            "5x5_fixed" => run::<P, Square<5, true>>(lanes, args),
-            "7x7_fixed" => run::<P, Square<7, true>>(lanes, args),
-            "9x9_fixed" => run::<P, Square<9, true>>(lanes, args),
-            "any" => run::<P, Any<false>>(lanes, args),
-            "trace" => run::<P, Any<true>>(lanes, args),
-            _ => panic!("no entry {entry}"),
-        }
+    macro_rules! by_name {
+        ($($kernel:ident $name:ident: $p:ty, $rule:ty;)+) => {
+            match entry {
+                // SAFETY: the caller's promise.
+                $(stringify!($name) => unsafe { run::<P, $rule>(lanes, args) },)+
+                _ => panic!("no entry {entry}"),
+            }
+        };
     }
+    scheidegg_kernels::entries!(by_name);
 }
 
 /// Launches `scan`.

@@ -17,7 +17,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 }
 
 macro_rules! frame_entries {
-    ($kernel:ident: $($name:ident: $p:ty, $rule:ty;)+) => {$(
+    ($($kernel:ident $name:ident: $p:ty, $rule:ty;)+) => {$(
         /// See the function of the first part of the name in `scheidegg_kernels::device`.
         ///
         /// # Safety
@@ -29,48 +29,7 @@ macro_rules! frame_entries {
         }
     )+};
 }
-
-frame_entries! { frame:
-    frame_f32_3x3: f32, Square<3, false>;
-    frame_f32_5x5: f32, Square<5, false>;
-    frame_f32_7x7: f32, Square<7, false>;
-    frame_f32_9x9: f32, Square<9, false>;
-    frame_f32_3x3_fixed: f32, Square<3, true>;
-    frame_f32_5x5_fixed: f32, Square<5, true>;
-    frame_f32_7x7_fixed: f32, Square<7, true>;
-    frame_f32_9x9_fixed: f32, Square<9, true>;
-    frame_f32_any: f32, Any<false>;
-    frame_f32_trace: f32, Any<true>;
-    frame_f64_3x3: f64, Square<3, false>;
-    frame_f64_5x5: f64, Square<5, false>;
-    frame_f64_7x7: f64, Square<7, false>;
-    frame_f64_9x9: f64, Square<9, false>;
-    frame_f64_3x3_fixed: f64, Square<3, true>;
-    frame_f64_5x5_fixed: f64, Square<5, true>;
-    frame_f64_7x7_fixed: f64, Square<7, true>;
-    frame_f64_9x9_fixed: f64, Square<9, true>;
-    frame_f64_any: f64, Any<false>;
-    frame_f64_trace: f64, Any<true>;
-}
-
-frame_entries! { resident:
-    resident_f32_3x3: f32, Square<3, false>;
-    resident_f32_5x5: f32, Square<5, false>;
-    resident_f32_7x7: f32, Square<7, false>;
-    resident_f32_9x9: f32, Square<9, false>;
-    resident_f32_3x3_fixed: f32, Square<3, true>;
-    resident_f32_5x5_fixed: f32, Square<5, true>;
-    resident_f32_7x7_fixed: f32, Square<7, true>;
-    resident_f32_9x9_fixed: f32, Square<9, true>;
-    resident_f64_3x3: f64, Square<3, false>;
-    resident_f64_5x5: f64, Square<5, false>;
-    resident_f64_7x7: f64, Square<7, false>;
-    resident_f64_9x9: f64, Square<9, false>;
-    resident_f64_3x3_fixed: f64, Square<3, true>;
-    resident_f64_5x5_fixed: f64, Square<5, true>;
-    resident_f64_7x7_fixed: f64, Square<7, true>;
-    resident_f64_9x9_fixed: f64, Square<9, true>;
-}
+scheidegg_kernels::entries!(frame_entries);
 
 macro_rules! gather_entries {
     ($($name:ident)+) => {$(

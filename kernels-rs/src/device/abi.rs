@@ -67,45 +67,59 @@ pub const PLACE: &str = "place";
 /// Name of the entry `copy`.
 pub const COPY: &str = "copy";
 
-/// The names of all entries that find clusters.
-pub const FRAME_ENTRIES: [&str; 36] = [
-    "frame_f32_3x3",
-    "frame_f32_5x5",
-    "frame_f32_7x7",
-    "frame_f32_9x9",
-    "frame_f32_3x3_fixed",
-    "frame_f32_5x5_fixed",
-    "frame_f32_7x7_fixed",
-    "frame_f32_9x9_fixed",
-    "frame_f32_any",
-    "frame_f32_trace",
-    "frame_f64_3x3",
-    "frame_f64_5x5",
-    "frame_f64_7x7",
-    "frame_f64_9x9",
-    "frame_f64_3x3_fixed",
-    "frame_f64_5x5_fixed",
-    "frame_f64_7x7_fixed",
-    "frame_f64_9x9_fixed",
-    "frame_f64_any",
-    "frame_f64_trace",
-    "resident_f32_3x3",
-    "resident_f32_5x5",
-    "resident_f32_7x7",
-    "resident_f32_9x9",
-    "resident_f32_3x3_fixed",
-    "resident_f32_5x5_fixed",
-    "resident_f32_7x7_fixed",
-    "resident_f32_9x9_fixed",
-    "resident_f64_3x3",
-    "resident_f64_5x5",
-    "resident_f64_7x7",
-    "resident_f64_9x9",
-    "resident_f64_3x3_fixed",
-    "resident_f64_5x5_fixed",
-    "resident_f64_7x7_fixed",
-    "resident_f64_9x9_fixed",
-];
+/// Every entry that finds clusters, given to the macro `$with`: kernel, name, type of the pedestal's sums, rule. Those of
+/// [`frame_entry`] come first, in the order that it counts on.
+#[macro_export]
+macro_rules! entries {
+    ($with:ident) => {
+        $with! {
+            frame frame_f32_3x3: f32, Square<3, false>;
+            frame frame_f32_5x5: f32, Square<5, false>;
+            frame frame_f32_7x7: f32, Square<7, false>;
+            frame frame_f32_9x9: f32, Square<9, false>;
+            frame frame_f32_3x3_fixed: f32, Square<3, true>;
+            frame frame_f32_5x5_fixed: f32, Square<5, true>;
+            frame frame_f32_7x7_fixed: f32, Square<7, true>;
+            frame frame_f32_9x9_fixed: f32, Square<9, true>;
+            frame frame_f32_any: f32, Any<false>;
+            frame frame_f32_trace: f32, Any<true>;
+            frame frame_f64_3x3: f64, Square<3, false>;
+            frame frame_f64_5x5: f64, Square<5, false>;
+            frame frame_f64_7x7: f64, Square<7, false>;
+            frame frame_f64_9x9: f64, Square<9, false>;
+            frame frame_f64_3x3_fixed: f64, Square<3, true>;
+            frame frame_f64_5x5_fixed: f64, Square<5, true>;
+            frame frame_f64_7x7_fixed: f64, Square<7, true>;
+            frame frame_f64_9x9_fixed: f64, Square<9, true>;
+            frame frame_f64_any: f64, Any<false>;
+            frame frame_f64_trace: f64, Any<true>;
+            resident resident_f32_3x3: f32, Square<3, false>;
+            resident resident_f32_5x5: f32, Square<5, false>;
+            resident resident_f32_7x7: f32, Square<7, false>;
+            resident resident_f32_9x9: f32, Square<9, false>;
+            resident resident_f32_3x3_fixed: f32, Square<3, true>;
+            resident resident_f32_5x5_fixed: f32, Square<5, true>;
+            resident resident_f32_7x7_fixed: f32, Square<7, true>;
+            resident resident_f32_9x9_fixed: f32, Square<9, true>;
+            resident resident_f64_3x3: f64, Square<3, false>;
+            resident resident_f64_5x5: f64, Square<5, false>;
+            resident resident_f64_7x7: f64, Square<7, false>;
+            resident resident_f64_9x9: f64, Square<9, false>;
+            resident resident_f64_3x3_fixed: f64, Square<3, true>;
+            resident resident_f64_5x5_fixed: f64, Square<5, true>;
+            resident resident_f64_7x7_fixed: f64, Square<7, true>;
+            resident resident_f64_9x9_fixed: f64, Square<9, true>;
+        }
+    };
+}
+
+macro_rules! names {
+    ($($kernel:ident $name:ident: $p:ty, $rule:ty;)+) => {
+        /// The names of all entries that find clusters.
+        pub const FRAME_ENTRIES: [&str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
+    };
+}
+entries!(names);
 
 /// The entry that does the same as a `frame_*` entry on a resident tiling; nothing for the general entries.
 pub fn resident_entry(frame_entry: &str) -> Option<&'static str> {
