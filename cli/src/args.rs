@@ -165,6 +165,9 @@ pub struct CpuArgs {
     /// Threads on the CPU; by default one a core. The result does not depend on it
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Keep every thread of the backend cpu on a processor of its own
+    #[arg(long)]
+    pub pin: bool,
 }
 
 #[derive(Debug, Args)]
@@ -367,6 +370,9 @@ pub struct BenchArgs {
     /// Threads on the CPU; several numbers give a table. By default one a core
     #[arg(long, value_name = "N,..", value_delimiter = ',', help_heading = "What computes")]
     pub threads: Vec<usize>,
+    /// Keep every thread of the backend cpu on a processor of its own
+    #[arg(long, help_heading = "What computes")]
+    pub pin: bool,
     /// Times that all frames are gone through
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..),
         help_heading = "What computes")]

@@ -14,7 +14,7 @@ const SHAPE: Shape = Shape { rows: 400, cols: 400 };
 
 /// Runs the subcommand.
 pub fn run(args: &BackendsArgs) -> Outcome {
-    let registry = registry(args.cpu.threads)?;
+    let registry = registry(args.cpu.threads, args.cpu.pin)?;
     let params = args.finder.params();
     params.validate(SHAPE).map_err(usage)?;
     let choice = registry.choose(AUTO, SHAPE, &params);

@@ -46,7 +46,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     };
     let mut runs = Vec::new();
     for threads in sweep {
-        let run = measure(args, &registry(threads)?, &params, &darks, &frames, threads)?;
+        let run = measure(args, &registry(threads, args.pin)?, &params, &darks, &frames, threads)?;
         match args.json {
             true => say!("{}", run.json(&params)),
             false => run.print(&params, runs.is_empty()),

@@ -43,7 +43,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
     };
     let shape = simulation.validate().map_err(usage)?;
     let params = Params { pedestal_samples: DARKS, ..Params::new(ClusterSize::square(3).map_err(usage)?) };
-    let (mut finder, choice) = registry(args.backend.cpu.threads)?
+    let (mut finder, choice) = registry(args.backend.cpu.threads, args.backend.cpu.pin)?
         .build_explained(&args.backend.backend, shape, &params)
         .map_err(usage)?;
     if !args.json {

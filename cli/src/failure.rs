@@ -38,7 +38,7 @@ pub fn usage(e: Error) -> Failure {
 fn option(name: String) -> String {
     match name.as_str() {
         "noise_floor_adu" => "--noise-floor".into(),
-        "n_sigma" | "lanes" | "pedestal_samples" | "test2" | "backend" => {
+        "n_sigma" | "lanes" | "pedestal_samples" | "test2" | "backend" | "threads" => {
             format!("--{}", name.replace('_', "-"))
         }
         _ => name,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use scheidegg::io::{Sink, Source, load_mask, load_pedestal, open_sink, open_source, save_pedestal};
 use scheidegg::pipeline::{Run, Trained};
-use scheidegg::{Error, Finder, Params, Registry, Result, Shape};
+use scheidegg::{CpuBackend, Error, Finder, Params, Registry, Result, Shape};
 
 use crate::args::{FindArgs, FinderArgs, InputArgs};
 use crate::failure::{Failure, Outcome, usage};
@@ -23,7 +23,7 @@ pub fn run(args: &FindArgs) -> Outcome {
     let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
-    let registry = registry(args.backend.cpu.threads)?;
+    let registry = registry(args.backend.cpu.threads, args.backend.cpu.pin)?;
     let (mut finder, choice) =
         registry.build_explained(&args.backend.backend, shape, &params).map_err(usage)?;
 
@@ -101,13 +101,21 @@ pub fn params_for(args: &FinderArgs, shape: Shape) -> Outcome<Params> {
     Ok(params)
 }
 
-/// The backends, with this many threads on the CPU.
-pub fn registry(threads: Option<usize>) -> Outcome<Registry> {
-    match threads {
-        Some(0) => Err(Failure::Usage(Error::param("--threads", 0, "at least 1"))),
-        Some(n) => Ok(Registry::with_threads(n)),
-        None => Ok(Registry::standard()),
+/// The backends, with this many threads on the CPU, each of the backend `cpu` on a processor of its own if asked for.
+pub fn registry(threads: Option<usize>, pin: bool) -> Outcome<Registry> {
+    let mut registry = match threads {
+        Some(0) => return Err(Failure::Usage(Error::param("--threads", 0, "at least 1"))),
+        Some(n) => Registry::with_threads(n),
+        None => Registry::standard(),
+    };
+    if pin {
+        let cpu = CpuBackend::new().pinned(true);
+        registry.register(Box::new(match threads {
+            Some(n) => cpu.threads(n),
+            None => cpu,
+        }));
     }
+    Ok(registry)
 }
 
 /// Trains the finder, or starts it from a saved pedestal; says where the pedestal came from.

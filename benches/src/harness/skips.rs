@@ -37,7 +37,7 @@ impl Skips {
     /// # Errors
     /// [`scheidegg::Error::Io`].
     pub fn add(&mut self, what: &str, reason: &str) -> Result<()> {
-        println!("SKIPPED: {what}: {reason}");
+        println!("left out: {what}: {reason}");
         self.table.push([self.part.to_string(), what.to_string(), reason.to_string()]);
         self.table.write()
     }

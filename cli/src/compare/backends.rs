@@ -21,7 +21,7 @@ pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
     let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
-    let registry = registry(args.cpu.threads)?;
+    let registry = registry(args.cpu.threads, args.cpu.pin)?;
     let mut a = registry.build(&args.a, shape, &params).map_err(usage)?;
     let mut b = registry.build(&args.b, shape, &params).map_err(usage)?;
     for finder in [&mut a, &mut b] {
