@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, record_bytes};
 
 use super::output::Output;
-use super::{Kind, Results, Sink, whole_range};
+use super::{Kind, Results, Sink};
 
 /// Bytes before the records of a frame.
 const FRAME_HEADER: usize = 8;
@@ -117,6 +117,11 @@ impl<R: Read> ClustReader<R> {
     }
 }
 
+/// `1 byte`, `2 bytes`.
+fn bytes(n: u64) -> String {
+    if n == 1 { "1 byte".into() } else { format!("{n} bytes") }
+}
+
 impl<R: Read + Send> Results for ClustReader<R> {
     fn name(&self) -> String {
         self.path.display().to_string()
@@ -160,7 +165,7 @@ impl<R: Read + Send> Results for ClustReader<R> {
                  promised, {} are there, the file ends at byte {} ({} missing){}",
                 there / each,
                 self.bytes,
-                whole_range(need - there, "byte"),
+                bytes(need - there),
                 self.doubt()
             )));
         }

@@ -33,8 +33,8 @@ pub use output::Output;
 pub use pedestal::{load_mask, load_pedestal, save_pedestal};
 pub use raw::{Gain, Master, RawReading, RawSource};
 pub use raw_write::{RawOptions, RawWriter};
+pub(crate) use results::Kind;
 pub use results::Results;
-pub(crate) use results::{Kind, whole_range};
 pub use table::TableReader;
 
 // Files are read and written as they lie in memory.

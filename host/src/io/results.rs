@@ -42,11 +42,6 @@ pub trait Results: Send {
     }
 }
 
-/// `1 byte`, `2 bytes`.
-pub(crate) fn whole_range(n: u64, unit: &str) -> String {
-    if n == 1 { format!("1 {unit}") } else { format!("{n} {unit}s") }
-}
-
 /// What a file of clusters was started for.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
