@@ -1,7 +1,7 @@
 //! What came of a run: for a reader, and as JSON for a program.
 
 use scheidegg::io::Health;
-use scheidegg::pipeline::{Summary, Trained};
+use scheidegg::pipeline::{Stages, Summary, Trained};
 use scheidegg::{Choice, Params, Pedestal};
 use serde_json::{Value, json};
 
@@ -140,6 +140,7 @@ impl RunReport {
         }
         run.push(row("faults", faults(&s.health)));
         run.push(row("rate", format!("{} frames/s, {:.1} s", grouped(s.rate(), 0), s.seconds)));
+        run.push(row("time", times(&s.stages)));
         run.push(row("backend", format!("{} ({})", self.choice.name, self.choice.device)));
         for reason in &self.choice.reasons {
             run.push(row("", reason.clone()));
@@ -193,6 +194,11 @@ impl RunReport {
             "clusters_per_frame": s.clusters_per_frame(),
             "seconds": s.seconds,
             "frames_per_second": s.rate(),
+            "stages": {
+                "reading_seconds": s.stages.reading,
+                "finding_seconds": s.stages.finding,
+                "writing_seconds": s.stages.writing,
+            },
             "saturated_values": s.statistics.saturated,
             "redone_batches": s.statistics.redone,
             "health": health(&s.health),
@@ -236,6 +242,14 @@ pub fn print_tables(tables: &[Table]) {
 /// A count with its thousands apart.
 pub fn count(n: u64) -> String {
     grouped(n as f64, 0)
+}
+
+/// How long the stages of a run worked, in words.
+fn times(s: &Stages) -> String {
+    format!(
+        "reading {:.1} s, finding {:.1} s, writing {:.1} s, side by side",
+        s.reading, s.finding, s.writing
+    )
 }
 
 fn frames_of(s: &Summary) -> String {

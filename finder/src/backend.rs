@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::buffer::{FrameBuf, FrameOwner};
 use crate::clusters::Clusters;
+use crate::clusters_buf::ClustersBuf;
 use crate::error::{Error, Result};
 use crate::frames::{Frames, Shape};
 use crate::params::Params;
@@ -156,6 +157,17 @@ pub trait Finder: Send {
     /// # Errors
     /// [`Error::WrongTicket`], [`Error::Overflow`], or whatever went wrong while the batch was worked on.
     fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>>;
+
+    /// As [`Finder::collect`], but the clusters replace those in `into`, which is a buffer for the finder's shape, size
+    /// and payload.
+    ///
+    /// # Errors
+    /// As [`Finder::collect`]; the buffer then holds nothing of use.
+    fn collect_into(&mut self, ticket: Ticket, into: &mut ClustersBuf) -> Result<()> {
+        into.clear();
+        into.append(&self.collect(ticket)?);
+        Ok(())
+    }
 
     /// The pedestal of a lane as it is after every frame submitted so far.
     ///

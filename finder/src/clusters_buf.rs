@@ -122,6 +122,16 @@ impl ClustersBuf {
         }
     }
 
+    /// Exchanges clusters and memory with another buffer.
+    ///
+    /// # Panics
+    /// When the buffers are for other kinds of clusters.
+    pub fn swap(&mut self, other: &mut ClustersBuf) {
+        let kind = |b: &ClustersBuf| (b.shape, b.size, b.payload);
+        assert_eq!(kind(self), kind(other), "another kind of clusters");
+        std::mem::swap(self, other);
+    }
+
     /// The clusters, borrowed.
     ///
     /// # Panics

@@ -78,8 +78,9 @@ pub struct SyncFinder<E> {
 }
 
 impl<E: Engine> SyncFinder<E> {
-    /// Slots of every synchronous finder.
-    pub const SLOTS: usize = 4;
+    /// Slots of every synchronous finder. The work of one is done when it has been submitted, so more would only hold
+    /// memory.
+    pub const SLOTS: usize = 2;
 
     /// A finder without a pedestal.
     ///
@@ -234,6 +235,12 @@ impl<E: Engine> Finder for SyncFinder<E> {
         }
         let (_, buf) = self.flight.pop_front().expect("just seen");
         Ok(self.lent.insert(buf).view())
+    }
+
+    fn collect_into(&mut self, ticket: Ticket, into: &mut ClustersBuf) -> Result<()> {
+        self.collect(ticket)?;
+        self.lent.as_mut().expect("just lent").swap(into);
+        Ok(())
     }
 
     fn pedestal(&mut self, lane: usize) -> Result<Pedestal> {

@@ -1,11 +1,11 @@
 //! The way of a frame: from a [`Source`] through a [`Finder`] to [`Sink`]s.
 //!
 //! A thread of its own reads into buffers that the finder chose; the caller's thread submits them, collects what is
-//! done and hands borrowed clusters to the sinks. The buffers go round: memory is bounded by their number, however
-//! long the run.
+//! done and hands it to the sinks, each of which writes in a thread of its own. The buffers go round: memory is bounded
+//! by their number, however long the run.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -17,7 +17,9 @@ use scheidegg_finder::{Error, Finder, FrameBuf, FrameOwner, Result, Statistics, 
 use crate::io::{Health, Sink, Source};
 
 mod chain;
+mod writers;
 pub use chain::Chain;
+use writers::Writers;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,18 @@ pub struct Trained {
     pub seconds: f64,
 }
 
+/// How long the stages of a run worked, in seconds, without what they waited for each other. They work side by side:
+/// the run took about as long as the one that worked longest.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stages {
+    /// Reading frames.
+    pub reading: f64,
+    /// Finding clusters, with handing frames over and results back.
+    pub finding: f64,
+    /// Writing, of the slowest sink, with completing the output at the end.
+    pub writing: f64,
+}
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
@@ -62,6 +76,8 @@ pub struct Summary {
     pub statistics: Statistics,
     /// From the first read to the last sink's end, in seconds.
     pub seconds: f64,
+    /// Where the time went.
+    pub stages: Stages,
 }
 
 impl Summary {
@@ -178,28 +194,39 @@ impl<'a> Run<'a> {
         Error::check_shape(&source.name(), self.finder.shape(), source.shape())?;
         let total = self.total(source);
         let reader = Reader::new(self, source, self.finder.slots().max(1) + 2)?;
-        let mut state = Collecting {
-            sinks,
-            flight: VecDeque::new(),
-            held: Vec::new(),
-            seen: Progress { frames: 0, total, clusters: 0, elapsed: Duration::ZERO },
-            first: None,
-            last: None,
-            start,
-        };
         let (finder, progress) = (&mut *self.finder, &mut self.progress);
-        reader.run(&self.stop, |full, free| {
-            let outcome = state.stream(finder, progress, &full, &free);
-            // After an error what is in flight is waited for, so that the finder can be used again.
-            for (ticket, _) in state.flight.drain(..) {
-                let _ = finder.collect(ticket);
-            }
-            outcome
+        let (found, mut stages) = thread::scope(|scope| {
+            let mut state = Collecting {
+                writers: Writers::new(scope, finder, sinks),
+                flight: VecDeque::new(),
+                held: Vec::new(),
+                found: Found {
+                    seen: Progress { frames: 0, total, clusters: 0, elapsed: Duration::ZERO },
+                    first: None,
+                    last: None,
+                },
+                finding: Duration::ZERO,
+                start,
+            };
+            let outcome = reader.run(&self.stop, |full, free| {
+                let outcome = state.stream(finder, progress, &full, &free);
+                // After an error what is in flight is waited for, so that the finder can be used again.
+                for (ticket, _) in state.flight.drain(..) {
+                    let _ = finder.collect(ticket);
+                }
+                outcome
+            });
+            let written = state.writers.finish();
+            let ((), reading) = outcome?;
+            let [reading, finding, writing] = [reading, state.finding, written?].map(|d| d.as_secs_f64());
+            Ok::<_, Error>((state.found, Stages { reading, finding, writing }))
         })?;
-        let Collecting { seen, first, last, .. } = state;
+        let Found { seen, first, last } = found;
+        let ending = Instant::now();
         for sink in sinks.iter_mut() {
             sink.finish()?;
         }
+        stages.writing += ending.elapsed().as_secs_f64();
         let stopped = self.stop.load(Ordering::Relaxed) && total != Some(seen.frames);
         let mut health = source.health();
         if let Some(asked) = self.frames
@@ -218,6 +245,7 @@ impl<'a> Run<'a> {
             health,
             statistics: self.finder.statistics(),
             seconds: start.elapsed().as_secs_f64(),
+            stages,
         })
     }
 
@@ -238,18 +266,25 @@ type Full = Receiver<Result<Arc<FrameBuf>>>;
 type Free = Sender<Arc<FrameBuf>>;
 
 /// The caller's side of a run.
-struct Collecting<'s, 't> {
-    sinks: &'s mut [&'t mut dyn Sink],
+struct Collecting<'s> {
+    writers: Writers<'s>,
     flight: VecDeque<(Ticket, Arc<FrameBuf>)>,
     /// Buffers of collected batches that the finder has not let go of yet.
     held: Vec<Arc<FrameBuf>>,
-    seen: Progress,
-    first: Option<u64>,
-    last: Option<u64>,
+    found: Found,
+    finding: Duration,
     start: Instant,
 }
 
-impl Collecting<'_, '_> {
+/// What was found so far, and the numbers of the first and the last frame.
+struct Found {
+    seen: Progress,
+    first: Option<u64>,
+    last: Option<u64>,
+}
+
+impl Collecting<'_> {
+    /// Until the frames end or a sink has failed.
     fn stream(
         &mut self,
         finder: &mut dyn Finder,
@@ -275,29 +310,40 @@ impl Collecting<'_, '_> {
             };
             match next {
                 Some(buffer) => {
-                    let ticket = finder.submit_shared(buffer.clone())?;
+                    let ticket = self.timed(|| finder.submit_shared(buffer.clone()))?;
                     self.flight.push_back((ticket, buffer));
                 }
-                None => self.collect(finder, progress)?,
+                None if self.collect(finder, progress)? => {}
+                None => return Ok(()),
             }
             self.give_back(free)?;
         }
     }
 
-    fn collect(&mut self, finder: &mut dyn Finder, progress: &mut Listener<'_>) -> Result<()> {
-        let Some((ticket, buffer)) = self.flight.pop_front() else { return Ok(()) };
-        let batch = finder.collect(ticket)?;
-        for sink in self.sinks.iter_mut() {
-            sink.write(&batch)?;
-        }
-        self.first = self.first.or(batch.numbers().first().copied());
-        self.last = batch.numbers().last().copied().or(self.last);
-        self.seen.frames += batch.frames() as u64;
-        self.seen.clusters += batch.len() as u64;
-        self.seen.elapsed = self.start.elapsed();
-        report(progress, self.seen);
+    /// Hands the oldest batch in flight to the sinks; false when one of them has failed.
+    fn collect(&mut self, finder: &mut dyn Finder, progress: &mut Listener<'_>) -> Result<bool> {
+        let Some((ticket, buffer)) = self.flight.pop_front() else { return Ok(true) };
+        let into = self.writers.free();
+        let start = Instant::now();
+        finder.collect_into(ticket, into)?;
+        self.finding += start.elapsed();
+        let batch = into.view();
+        let Found { seen, first, last } = &mut self.found;
+        *first = first.or(batch.numbers().first().copied());
+        *last = batch.numbers().last().copied().or(*last);
+        seen.frames += batch.frames() as u64;
+        seen.clusters += batch.len() as u64;
+        seen.elapsed = self.start.elapsed();
+        report(progress, *seen);
         self.held.push(buffer);
-        Ok(())
+        Ok(self.writers.hand_out())
+    }
+
+    fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        self.finding += start.elapsed();
+        done
     }
 
     /// Returns the buffers that nobody reads any more to the reader.
@@ -343,8 +389,9 @@ impl<'s> Reader<'s> {
         Ok(Reader { source, skip: run.first, limit: run.frames, buffers, tail })
     }
 
-    /// Reads in a thread of its own while `work` takes full buffers and gives them back.
-    fn run<T>(self, stop: &AtomicBool, work: impl FnOnce(Full, Free) -> Result<T>) -> Result<T> {
+    /// Reads in a thread of its own while `work` takes full buffers and gives them back; what came of the work, and how
+    /// long reading took without the waiting.
+    fn run<T>(self, stop: &AtomicBool, work: impl FnOnce(Full, Free) -> Result<T>) -> Result<(T, Duration)> {
         let Reader { source, skip, limit, buffers, tail } = self;
         let (full_in, full) = channel();
         let (free, free_out) = channel();
@@ -352,20 +399,23 @@ impl<'s> Reader<'s> {
             free.send(buffer).expect("the other end is here");
         }
         thread::scope(|scope| {
-            scope.spawn(move || {
+            let reading = scope.spawn(move || {
                 let name = source.name();
+                let mut busy = Duration::ZERO;
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    read_all(source, (skip, limit), stop, free_out, tail, &full_in)
+                    read_all(source, (skip, limit), stop, free_out, tail, &full_in, &mut busy)
                 }));
                 let error = match outcome {
-                    Ok(Ok(())) => return,
+                    Ok(Ok(())) => return busy,
                     Ok(Err(e)) => e,
                     Err(_) => Error::Other(format!("{name}: internal error while reading")),
                 };
                 // Nobody listens when the other side ended first.
                 let _ = full_in.send(Err(error));
+                busy
             });
-            work(full, free)
+            let done = work(full, free)?;
+            Ok((done, reading.join().unwrap_or_else(|panic| resume_unwind(panic))))
         })
     }
 }
@@ -377,6 +427,7 @@ fn read_all(
     free: Receiver<Arc<FrameBuf>>,
     mut tail: Option<Arc<FrameBuf>>,
     full: &Sender<Result<Arc<FrameBuf>>>,
+    busy: &mut Duration,
 ) -> Result<()> {
     if skip > 0 {
         let there = source.skip(skip)?;
@@ -394,7 +445,9 @@ fn read_all(
         }
         let into = Arc::get_mut(&mut buffer).expect("nobody else has a free buffer");
         into.clear();
+        let start = Instant::now();
         let got = source.read(into)?;
+        *busy += start.elapsed();
         if got == 0 {
             return Ok(());
         }

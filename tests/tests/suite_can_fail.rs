@@ -34,6 +34,7 @@ enum Fault {
     Refresh,
     SetPedestal,
     StaleClusters,
+    StaleBuffer,
     Unavailable,
     NothingSupported,
 }
@@ -144,6 +145,13 @@ impl Finder for Sabotaged {
             _ => self.inner.submit(frames),
         }
     }
+    fn collect_into(&mut self, ticket: Ticket, into: &mut ClustersBuf) -> Result<()> {
+        if self.fault != Fault::StaleBuffer {
+            into.clear();
+        }
+        into.append(&self.collect(ticket)?);
+        Ok(())
+    }
     fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
         let right = self.inner.collect(ticket)?;
         let trace = right.trace().map(<[u8]>::to_vec);
@@ -232,6 +240,7 @@ fn every_fault_is_noticed() {
         (Fault::Refresh, "new noise in between"),
         (Fault::SetPedestal, "a pedestal set again"),
         (Fault::StaleClusters, "batches of"),
+        (Fault::StaleBuffer, "collected into a buffer"),
         (Fault::OneBitOfAValue, "golden edges_3x3"),
         (Fault::OneBitOfTheTrace, "golden edges_3x3_frozen"),
         (Fault::NothingSupported, "common case"),

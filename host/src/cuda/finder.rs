@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use scheidegg_finder::{
-    Clusters, Error, Finder, FrameBuf, FrameOwner, Frames, Noise, Params, Pedestal, Result, Shape,
-    Statistics, Ticket, Training,
+    Clusters, ClustersBuf, Error, Finder, FrameBuf, FrameOwner, Frames, Noise, Params, Pedestal, Result,
+    Shape, Statistics, Ticket, Training,
 };
 
 use super::api::BACKEND;
@@ -203,6 +204,20 @@ impl Finder for CudaFinder {
 
     fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
         self.ring.collect(ticket)
+    }
+
+    fn collect_into(&mut self, ticket: Ticket, into: &mut ClustersBuf) -> Result<()> {
+        /// Bytes that are worth a thread of their own.
+        const PART: usize = 4 << 20;
+        let batch = self.ring.collect(ticket)?;
+        into.clear();
+        let parts = into.spare_bytes(batch.len()).par_chunks_mut(PART);
+        parts.zip(batch.bytes().par_chunks(PART)).for_each(|(to, from)| to.copy_from_slice(from));
+        for (number, ends) in batch.numbers().iter().zip(batch.offsets().windows(2)) {
+            into.finish_frame(*number, (ends[1] - ends[0]) as usize);
+        }
+        batch.trace().into_iter().for_each(|codes| into.push_trace(codes));
+        Ok(())
     }
 
     fn pedestal(&mut self, lane: usize) -> Result<Pedestal> {

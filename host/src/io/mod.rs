@@ -102,7 +102,7 @@ pub struct Health {
 }
 
 /// Anything that takes batches of clusters in order.
-pub trait Sink {
+pub trait Sink: Send {
     /// Takes the clusters of the next frames.
     ///
     /// # Errors

@@ -207,3 +207,66 @@ fn buffers_in_flight_are_never_filled_again() {
     assert_eq!(sink.kept.lock().unwrap().frames, expected(0..5001));
     assert_eq!(*most.lock().unwrap(), 3, "all slots in flight");
 }
+
+/// Takes its time over every batch.
+struct SlowSink(KeepSink, Duration);
+
+impl Sink for SlowSink {
+    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+        thread::sleep(self.1);
+        self.0.write(batch)
+    }
+    fn finish(&mut self) -> Result<()> {
+        self.0.finish()
+    }
+}
+
+#[test]
+fn sinks_write_side_by_side_and_none_loses_a_batch() {
+    let slow = |ms| SlowSink(KeepSink::default(), Duration::from_millis(ms));
+    let (mut a, mut b, mut c) = (slow(4), slow(0), slow(3));
+    let mut finder = trained();
+    let start = Instant::now();
+    let summary = Run::new(&mut *finder)
+        .find(&mut CountSource::new(SHAPE, 201), &mut [&mut a, &mut b, &mut c])
+        .unwrap();
+    for sink in [&a, &b, &c] {
+        let kept = sink.0.kept.lock().unwrap();
+        assert_eq!((kept.frames.clone(), kept.finished), (expected(0..201), true));
+    }
+    // 51 batches: the slowest sink alone takes 0.2 s.
+    let writing = summary.stages.writing;
+    assert!(writing >= 0.2 && writing <= start.elapsed().as_secs_f64(), "{:?}", summary.stages);
+    assert!(summary.stages.reading > 0.0 && summary.stages.finding > 0.0, "{:?}", summary.stages);
+}
+
+#[test]
+fn a_sink_that_fails_ends_the_run_whatever_the_others_do() {
+    for (failing, waiting) in [(0, 5), (5, 0), (0, 0)] {
+        let sink =
+            |fail_at, ms| SlowSink(KeepSink { fail_at, ..KeepSink::default() }, Duration::from_millis(ms));
+        for fail_at in [0, 3, 9, 40] {
+            let (mut good, mut bad) = (sink(None, waiting), sink(Some(fail_at), failing));
+            let e = Run::new(&mut *trained())
+                .find(&mut CountSource::new(SHAPE, 10_000), &mut [&mut bad, &mut good])
+                .unwrap_err();
+            assert_eq!(e.to_string(), "out.clust: no space left on device");
+            assert!(!good.0.kept.lock().unwrap().finished && !bad.0.kept.lock().unwrap().finished);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "a sink of a stranger's")]
+fn a_panic_in_a_sink_comes_to_the_caller() {
+    struct Panics;
+    impl Sink for Panics {
+        fn write(&mut self, _: &Clusters<'_>) -> Result<()> {
+            panic!("a sink of a stranger's");
+        }
+        fn finish(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+    let _ = Run::new(&mut *trained()).find(&mut CountSource::new(SHAPE, 10_000), &mut [&mut Panics]);
+}

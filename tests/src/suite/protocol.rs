@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use scheidegg::{
-    Backend, ClusterSize, Error, Finder, FrameOwner, Frames, LostPixels, Numbers, Params, PixelMask,
-    Precision, Result, Shape, Ticket,
+    Backend, ClusterSize, ClustersBuf, Error, Finder, FrameOwner, Frames, LostPixels, Numbers, Params,
+    PixelMask, Precision, Result, Shape, Ticket,
 };
 
 use super::{Check, Outcome, holds, refused};
@@ -27,6 +27,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("frames with gaps between them", strided),
         Check::new("frames in the backend's own buffer", own_buffer),
         Check::new("find hands out every batch in order", find_in_order),
+        Check::new("clusters collected into a buffer", into_a_buffer),
         Check::new("an error of the receiver stops find and spares the finder", receiver_fails),
         Check::new("statistics", statistics),
         Check::new("lanes that are not there", no_such_lane),
@@ -340,6 +341,35 @@ fn find_in_order(backend: &dyn Backend) -> Outcome {
         None => Ok(()),
         Some(what) => Err(what.into()),
     }
+}
+
+/// Batches into a buffer that still holds the one before.
+fn into_a_buffer(backend: &dyn Backend) -> Outcome {
+    let mut case = photons(9);
+    for trace in [false, true] {
+        case.params.trace = trace;
+        let want = case::run(backend, &case, false)?;
+        let mut finder = trained(backend, &case)?;
+        let mut buffer = ClustersBuf::new(SHAPE, case.params.size, case.params.payload);
+        let mut got = case::Outcome::default();
+        let frames = case.data_frames();
+        for batch in [frames.slice(0, 0)].into_iter().chain(frames.batches(finder.max_batch_frames().min(4)))
+        {
+            let ticket = finder.submit(batch)?;
+            refused("a ticket that is not the oldest", finder.collect_into(Ticket(99), &mut buffer), |e| {
+                matches!(e, Error::WrongTicket { got: 99, .. })
+            })?;
+            finder.collect_into(ticket, &mut buffer)?;
+            got.append(&buffer.view());
+        }
+        got.pedestals = vec![finder.pedestal(0)?];
+        got.statistics = finder.statistics();
+        got.statistics.redone = 0;
+        if let Some(what) = case::difference(&case, &want, &got) {
+            return Err(what.into());
+        }
+    }
+    Ok(())
 }
 
 fn receiver_fails(backend: &dyn Backend) -> Outcome {
