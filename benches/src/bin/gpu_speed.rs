@@ -15,11 +15,12 @@ use scheidegg::cuda::{
 };
 use scheidegg::{
     Backend, ClusterSize, Clusters, Error, Finder, FrameOwner, Frames, Params, Payload, Precision, Result,
-    Shape,
+    Shape, record_bytes,
 };
 use scheidegg_benches::gpu::Spread;
 use scheidegg_benches::gpu::frames::Scene;
 use scheidegg_benches::gpu::process::{Counting, allocations, page_faults};
+use scheidegg_benches::probes::wire::both_ways;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -69,6 +70,7 @@ struct Bench {
 
 /// One measurement of a finder from end to end.
 struct EndToEnd {
+    times: Vec<f64>,
     us: Spread,
     clusters: f64,
     faults: Option<u64>,
@@ -88,6 +90,11 @@ fn consume(clusters: &Clusters<'_>) -> u64 {
         }
     }
     sum.wrapping_add(clusters.len() as u64)
+}
+
+/// Microseconds, with commas between.
+fn list(us: &[f64]) -> String {
+    us.iter().map(|us| format!("{us:.3}")).collect::<Vec<_>>().join(",")
 }
 
 impl Bench {
@@ -178,6 +185,7 @@ impl Bench {
         std::hint::black_box(seen);
         Ok(EndToEnd {
             us: Spread::of(&us),
+            times: us,
             clusters: clusters as f64 / frames as f64,
             faults: faults.zip(after).map(|(a, b)| b - a),
             allocations: count,
@@ -206,8 +214,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Measures a finder from end to end; the median in microseconds a frame.
-    fn measure(&mut self, name: &str, params: &Params, options: &Options) -> Result<f64> {
+    /// Measures a finder from end to end; the median in microseconds a frame, frames of a chunk, clusters of a frame.
+    fn measure(&mut self, name: &str, params: &Params, options: &Options) -> Result<(f64, usize, f64)> {
         let mut finder = self.finder(params, options)?;
         let e = self.end_to_end(&mut finder)?;
         let frames = (self.a.frames * self.a.repetitions) as u64;
@@ -225,6 +233,7 @@ impl Bench {
                 ("allocations", e.allocations.to_string()),
                 ("redone", e.redone.to_string()),
                 ("chunk", finder.batch_frames().to_string()),
+                ("times", list(&e.times)),
             ],
         )?;
         if e.allocations > 0 {
@@ -242,7 +251,36 @@ impl Bench {
             e.us.median,
             100.0 * e.us.relative()
         ));
-        Ok(e.us.median)
+        Ok((e.us.median, finder.batch_frames(), e.clusters))
+    }
+
+    /// What the wire alone takes for chunks of so many frames and as many results beside them.
+    fn wire(&mut self, name: &str, params: &Params, chunk: usize, clusters: f64) -> Result<()> {
+        let up = chunk * self.shape.pixels() * 2;
+        let down = (chunk as f64 * clusters) as usize * record_bytes(params.size, params.payload);
+        let copies = self.a.frames.div_ceil(chunk);
+        let seconds = both_ways(up, down, copies, self.a.repetitions)?;
+        let times: Vec<f64> = seconds.iter().map(|s| s * 1e6 / chunk as f64).collect();
+        let us = Spread::of(&times);
+        self.record(
+            "wire",
+            name,
+            &[
+                ("us_per_frame", format!("{:.3}", us.median)),
+                ("least", format!("{:.3}", us.least)),
+                ("most", format!("{:.3}", us.most)),
+                ("spread_percent", format!("{:.2}", 100.0 * us.relative())),
+                ("bytes_up", up.to_string()),
+                ("bytes_down", down.to_string()),
+                ("times", list(&times)),
+            ],
+        )?;
+        self.rows.push(format!(
+            "the wire alone, {name:<28} {:>8.3} us/frame  spread {:>5.2} %",
+            us.median,
+            100.0 * us.relative()
+        ));
+        Ok(())
     }
 
     /// Times the kernels alone over one chunk that is on the GPU.
@@ -305,7 +343,11 @@ impl Bench {
         let mut main = Vec::new();
         for (side, p) in [(3, f32), (9, f32), (3, f64), (9, f64)] {
             let params = self.params(side, p)?;
-            let us = self.measure(&name(side, p), &params, &o)?;
+            let (us, chunk, clusters) = self.measure(&name(side, p), &params, &o)?;
+            // The probe opens the first GPU.
+            if p == f32 && self.a.device == 0 {
+                self.wire(&name(side, p), &params, chunk, clusters)?;
+            }
             main.push((side, p, us));
         }
         for (side, p) in [(3, f32), (9, f32), (3, f64), (9, f64)] {

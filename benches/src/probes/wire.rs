@@ -17,6 +17,38 @@ pub const FRAME: usize = 400 * 400 * 2;
 /// Bytes moved for one time.
 const MOVED: usize = 256 << 20;
 
+/// Copies that many bytes up and, beside them, as many down as results have, so often; seconds for a pair of copies, one
+/// value a repetition. Nothing else runs: what the link alone makes of the work of a finder.
+///
+/// # Errors
+/// [`scheidegg::Error::Unavailable`] without a GPU, [`scheidegg::Error::Device`].
+pub fn both_ways(up: usize, down: usize, copies: usize, repetitions: usize) -> Result<Vec<f64>> {
+    /// Places that are written and read in turn, as chunks are.
+    const SLOTS: usize = 6;
+    let device = Device::open()?;
+    let (going_up, going_down) = (Stream::new(&device)?, Stream::new(&device)?);
+    let slot = || -> Result<_> {
+        let memory = [DeviceMemory::new(&device, up as u64)?, DeviceMemory::new(&device, down as u64)?];
+        Ok((memory, Pinned::new(&device, up, false)?, Pinned::new(&device, down, false)?))
+    };
+    let slots = (0..SLOTS).map(|_| slot()).collect::<Result<Vec<_>>>()?;
+    let once = || -> Result<f64> {
+        let start = Instant::now();
+        for ([frames, results], input, output) in slots.iter().cycle().take(copies) {
+            // SAFETY: nobody writes the sources, nobody reads the output; all is waited for before this returns.
+            unsafe {
+                going_up.upload(frames, 0, input.part(0, up))?;
+                going_down.download_pinned(output, 0, results, 0, down)?;
+            }
+        }
+        going_up.synchronize()?;
+        going_down.synchronize()?;
+        Ok(start.elapsed().as_secs_f64() / copies as f64)
+    };
+    once()?;
+    (0..repetitions).map(|_| once()).collect()
+}
+
 /// Writes `wire.csv`: the median, the best and the spread of five times for each direction and size of a copy.
 ///
 /// # Errors
