@@ -162,7 +162,7 @@ pub struct BackendArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What computes")]
 pub struct CpuArgs {
-    /// Threads on the CPU; by default one a core. The result does not depend on it
+    /// Threads on the CPU; by default one for each of up to 4 processors, half of more. The result does not depend on it
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Keep every thread of the backend cpu on a processor of its own
@@ -367,7 +367,7 @@ pub struct BenchArgs {
     /// Backend: auto, or one that `scheidegg backends` lists
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "What computes")]
     pub backend: String,
-    /// Threads on the CPU; several numbers give a table. By default one a core
+    /// Threads on the CPU; several numbers give a table. By default as with find
     #[arg(long, value_name = "N,..", value_delimiter = ',', help_heading = "What computes")]
     pub threads: Vec<usize>,
     /// Keep every thread of the backend cpu on a processor of its own

@@ -35,17 +35,21 @@ impl Registry {
         Registry::default()
     }
 
-    /// Every backend that this build has, available on this machine or not; those on the CPU with a thread for every
-    /// core.
+    /// Every backend that this build has, available on this machine or not; `cpu` with as many threads as
+    /// [suit it](CpuBackend::new), the oracle with one for every processor.
     pub fn standard() -> Self {
-        Registry::with_threads(thread::available_parallelism().map_or(1, NonZero::get))
+        Registry::of(CpuBackend::new(), thread::available_parallelism().map_or(1, NonZero::get))
     }
 
     /// The same with this many threads for the backends on the CPU.
     pub fn with_threads(threads: usize) -> Self {
+        Registry::of(CpuBackend::new().threads(threads), threads)
+    }
+
+    fn of(cpu: CpuBackend, threads: usize) -> Self {
         let mut registry = Registry::empty();
         registry.register(Box::new(CudaBackend::new(cuda::Options::default())));
-        registry.register(Box::new(CpuBackend::new().threads(threads)));
+        registry.register(Box::new(cpu));
         registry.register(Box::new(OracleBackend::with_threads(threads)));
         registry.register(Box::new(SimBackend::new()));
         registry

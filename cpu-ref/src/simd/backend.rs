@@ -11,8 +11,8 @@ use super::pool::{self, Pool};
 use super::portable;
 use super::shells::{Advance, Kernel};
 
-/// The fast finder on the CPU: every mode and precision of SPEC, in the widest vectors that the machine has, on as
-/// many threads as it has cores.
+/// The fast finder on the CPU: every mode and precision of SPEC, in the widest vectors that the machine has, on several
+/// threads.
 ///
 /// # Determinism
 /// The result depends on parameters and frames alone, not on the instruction set or the number of threads.
@@ -30,9 +30,16 @@ impl Default for CpuBackend {
     }
 }
 
+/// Threads that suit a machine with so many processors.
+fn suiting(processors: usize) -> usize {
+    processors.min(4).max(processors / 2)
+}
+
 impl CpuBackend {
-    /// All cores, and the widest instruction set of the machine or the one that the environment variable
-    /// `SCHEIDEGG_ISA` names (`portable`, `avx2`, `avx512`).
+    /// The widest instruction set of the machine or the one that the environment variable `SCHEIDEGG_ISA` names
+    /// (`portable`, `avx2`, `avx512`). A thread for every processor up to 4, for half of them beyond: threads wait
+    /// for each other frame by frame, so they should not share cores with one another, nor with whoever reads and writes
+    /// files.
     pub const fn new() -> Self {
         CpuBackend { isa: None, threads: None, pinned: false, group: None }
     }
@@ -85,7 +92,7 @@ impl CpuBackend {
     }
 
     fn count(&self) -> usize {
-        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+        self.threads.unwrap_or_else(|| suiting(std::thread::available_parallelism().map_or(1, |n| n.get())))
     }
 
     /// A processor for every thread, when threads are pinned.
@@ -159,5 +166,16 @@ impl Backend for CpuBackend {
             Precision::F64F32 => self.finder::<f64, f32>(shape, params, pick!(isa)),
             Precision::F64 => self.finder::<f64, f64>(shape, params, pick!(isa)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::suiting;
+
+    #[test]
+    fn half_of_many_processors() {
+        let threads = [1, 2, 4, 5, 7, 8, 9, 16, 64].map(suiting);
+        assert_eq!(threads, [1, 2, 4, 4, 4, 4, 4, 8, 32]);
     }
 }
