@@ -12,8 +12,8 @@ use super::timeline::Timeline;
 /// Cells of the eta map each way.
 pub const ETA_CELLS: usize = 100;
 
-/// Clusters that a thread takes at a time: some 30 us of work.
-const BLOCK: usize = 2048;
+/// Clusters that a thread takes at a time: some 8 us of work.
+const BLOCK: usize = 512;
 
 /// Memory for hit maps of threads: 200 threads for 400x400 pixels, 8 for 2048x2048.
 const HIT_MAPS: usize = 128 << 20;
