@@ -44,7 +44,7 @@ fn a_report_is_one_page_with_its_pictures_beside() {
     assert!(sink.clusters > 100_000);
     assert_eq!(sink.hits.iter().map(|n| u64::from(*n)).sum::<u64>(), sink.clusters);
     assert_eq!(sink.full.total(), sink.clusters);
-    assert_eq!(sink.eta.iter().map(|n| u64::from(*n)).sum::<u64>() + sink.eta_outside, sink.clusters);
+    assert_eq!(sink.eta.iter().sum::<u64>() + sink.eta_outside, sink.clusters);
     let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 9);
     assert!(page.contains("A &lt;run&gt;") && page.contains("packets were lost"));
