@@ -1,8 +1,12 @@
 //! One cluster: its values, its charge, and how that is shared between pixels.
 
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
 use half::f16;
 
-use crate::params::ClusterSize;
+use crate::clusters::{Clusters, PayloadType, record_bytes};
+use crate::params::{ClusterSize, Payload};
 
 /// The values of one cluster, in the type they are stored in.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +88,23 @@ pub struct Cluster<'a> {
     pub values: Values<'a>,
 }
 
+/// What spectra, hit maps and eta maps take from a cluster: see [`Clusters::charges`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Charge {
+    /// Column of the centre.
+    pub x: u16,
+    /// Row of the centre.
+    pub y: u16,
+    /// [`Cluster::centre`].
+    pub centre: f64,
+    /// [`Cluster::sum`].
+    pub sum: f64,
+    /// The charge of [`Cluster::max_sum_2x2`].
+    pub sum_2x2: f64,
+    /// [`Cluster::eta2`].
+    pub eta: Option<Eta>,
+}
+
 impl Cluster<'_> {
     /// The value of the centre, in ADU.
     pub fn centre(&self) -> f64 {
@@ -114,9 +135,7 @@ impl Cluster<'_> {
     /// not above 0.
     pub fn eta2(&self) -> Option<Eta> {
         let (square, corner) = self.max_2x2();
-        let sum = sum_2x2(square);
-        let [_, right, lower, both] = square;
-        (sum > 0.0).then(|| Eta { x: (right + both) / sum, y: (lower + both) / sum, sum, corner })
+        eta(square, corner)
     }
 
     /// The values of the largest 2x2, row by row.
@@ -130,27 +149,107 @@ impl Cluster<'_> {
     }
 }
 
+impl Clusters<'_> {
+    /// Calls `visit` with the charges of the clusters of `range`, in order. They are those of [`Cluster`]'s functions,
+    /// to the bit; one by one those take several times as long.
+    ///
+    /// # Panics
+    /// When `range` reaches beyond [`Clusters::len`].
+    pub fn charges(&self, range: Range<usize>, visit: impl FnMut(Charge)) {
+        let b = self.record_bytes();
+        let records = &self.bytes()[range.start * b..range.end * b];
+        match self.payload() {
+            Payload::I32 => charges::<i32>(records, self.size(), visit),
+            Payload::I16 => charges::<i16>(records, self.size(), visit),
+            Payload::F16 => charges::<f16>(records, self.size(), visit),
+            Payload::F32 => charges::<f32>(records, self.size(), visit),
+        }
+    }
+}
+
+fn charges<T: Sum>(records: &[u8], size: ClusterSize, visit: impl FnMut(Charge)) {
+    // The usual window apart: with its numbers known to the compiler it takes half as long.
+    const USUAL: ClusterSize = ClusterSize { w: 3, h: 3 };
+    if size == USUAL { charges_of::<T>(records, USUAL, visit) } else { charges_of::<T>(records, size, visit) }
+}
+
+#[inline(always)]
+fn charges_of<T: Sum>(records: &[u8], size: ClusterSize, mut visit: impl FnMut(Charge)) {
+    for record in records.chunks_exact(record_bytes(size, T::PAYLOAD)) {
+        let coordinate = |i: usize| u16::from_ne_bytes([record[i], record[i + 1]]);
+        let values: &[T] = bytemuck::cast_slice(&record[4..]);
+        let (square, corner) = max_2x2(values, size);
+        visit(Charge {
+            x: coordinate(0),
+            y: coordinate(2),
+            centre: values[size.centre()].into(),
+            sum: T::sum(values),
+            sum_2x2: sum_2x2(square),
+            eta: eta(square, corner),
+        });
+    }
+}
+
+/// Values of a window that can be summed.
+trait Sum: PayloadType + Into<f64> {
+    /// Their sum in `f64`, from the first to the last.
+    #[inline(always)]
+    fn sum(values: &[Self]) -> f64 {
+        values.iter().map(|v| (*v).into()).sum()
+    }
+}
+
+/// Integers are summed as such, in any order: the sum of 225 of them is exact in `f64` too.
+impl Sum for i32 {
+    #[inline(always)]
+    fn sum(values: &[i32]) -> f64 {
+        values.iter().map(|v| i64::from(*v)).sum::<i64>() as f64
+    }
+}
+impl Sum for i16 {
+    #[inline(always)]
+    fn sum(values: &[i16]) -> f64 {
+        f64::from(values.iter().map(|v| i32::from(*v)).sum::<i32>())
+    }
+}
+impl Sum for f16 {}
+impl Sum for f32 {}
+
+#[inline]
+fn eta(square: [f64; 4], corner: Corner) -> Option<Eta> {
+    let sum = sum_2x2(square);
+    let [_, right, lower, both] = square;
+    (sum > 0.0).then(|| Eta { x: (right + both) / sum, y: (lower + both) / sum, sum, corner })
+}
+
+#[inline]
 fn sum_2x2([a, b, c, d]: [f64; 4]) -> f64 {
     a + b + c + d
 }
 
+#[inline(always)]
 fn max_2x2<T: Copy + Into<f64>>(values: &[T], size: ClusterSize) -> ([f64; 4], Corner) {
     let ClusterSize { w, h } = size;
     let (r, c) = (size.up(), size.left());
-    let square = |top: usize, left: usize| -> [f64; 4] {
-        let i = top * w + left;
+    let square = |i: usize| -> [f64; 4] {
         [values[i].into(), values[i + 1].into(), values[i + w].into(), values[i + w + 1].into()]
     };
-    let mut best = (square(r - 1, c - 1), Corner::TopLeft);
+    let first = (r - 1) * w + c - 1;
+    let mut best = (sum_2x2(square(first)), first, Corner::TopLeft);
     for (down, right, corner) in
         [(0, 1, Corner::TopRight), (1, 0, Corner::BottomLeft), (1, 1, Corner::BottomRight)]
     {
         if r + down < h && c + right < w {
-            let s = square(r + down - 1, c + right - 1);
-            if sum_2x2(s) > sum_2x2(best.0) {
-                best = (s, corner);
-            }
+            let at = first + down * w + right;
+            let sum = sum_2x2(square(at));
+            // Without a branch: which square is the largest cannot be foreseen.
+            let larger = sum > best.0;
+            best = (
+                select_unpredictable(larger, sum, best.0),
+                select_unpredictable(larger, at, best.1),
+                select_unpredictable(larger, corner, best.2),
+            );
         }
     }
-    best
+    (square(best.1), best.2)
 }

@@ -28,7 +28,7 @@ mod training;
 
 pub use backend::{Backend, Finder, Probe, Statistics, Ticket};
 pub use buffer::{FrameBuf, FrameOwner, PixelMemory};
-pub use cluster::{Cluster, Corner, Eta, Values};
+pub use cluster::{Charge, Cluster, Corner, Eta, Values};
 pub use clusters::{Clusters, PayloadType, Record, record_bytes};
 pub use clusters_buf::ClustersBuf;
 pub use error::{Error, Result};

@@ -155,3 +155,26 @@ fn a_trace_goes_with_its_frames() {
 fn half_a_record_cannot_be_pushed() {
     ClustersBuf::new(SHAPE, SIZE, Payload::I16).push_frame(0, &[0; 21]);
 }
+
+#[test]
+fn charges_are_those_of_each_cluster() {
+    for (w, h) in [(3, 3), (2, 2), (5, 4)] {
+        let size = ClusterSize { w, h };
+        // Extremes, equal squares, both signs.
+        let value = |i: usize| [i32::MAX, 7, 7, -3, i32::MIN, 0, 7, 12, 1][i % 9];
+        let mut buf = ClustersBuf::new(SHAPE, size, Payload::I32);
+        for k in 0..9 {
+            let values: Vec<i32> = (0..size.pixels()).map(|i| value(i + k)).collect();
+            buf.push_frame(k as u64, &record(k as u16 % 4, 3, &values));
+        }
+        let view = buf.view();
+        let mut at = 2;
+        view.charges(2..9, |c| {
+            let one = view.get(at);
+            assert_eq!((c.x, c.y, c.centre, c.sum), (one.x, one.y, one.centre(), one.sum()));
+            assert_eq!((c.sum_2x2, c.eta), (one.max_sum_2x2().0, one.eta2()));
+            at += 1;
+        });
+        assert_eq!(at, 9);
+    }
+}

@@ -10,7 +10,7 @@ const LOW: i64 = -2048;
 const HIGH: i64 = 65_536;
 
 /// A histogram over all ADU values: bin `i` holds values that round to `i`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     near: Vec<u64>,
     far: BTreeMap<i64, u64>,
@@ -38,12 +38,30 @@ impl Histogram {
     /// Counts a value.
     #[inline]
     pub fn add(&mut self, value: f64) {
-        let bin = value.round() as i64;
+        // `round` is a call into the C library. Where it matters, that is in the array, this is the same: half a bin is
+        // rounded away from 0, and the difference is exact.
+        let whole = value as i32;
+        let rest = value - f64::from(whole);
+        let bin = i64::from(whole) + i64::from(rest >= 0.5) - i64::from(rest <= -0.5);
         self.total += 1;
         match self.near.get_mut((bin - LOW) as usize) {
-            Some(n) if bin >= LOW => *n += 1,
-            _ => *self.far.entry(bin).or_default() += 1,
+            Some(n) => *n += 1,
+            None => self.add_far(value),
         }
+    }
+
+    #[cold]
+    fn add_far(&mut self, value: f64) {
+        *self.far.entry(value.round() as i64).or_default() += 1;
+    }
+
+    /// Counts all values of another histogram too.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.near.iter_mut().zip(&other.near).for_each(|(a, b)| *a += b);
+        for (bin, n) in &other.far {
+            *self.far.entry(*bin).or_default() += n;
+        }
+        self.total += other.total;
     }
 
     /// Values counted.
@@ -110,5 +128,31 @@ mod tests {
         assert_eq!(bins.counts[0], 3);
         assert_eq!(Histogram::default().quantile(0.9), 0.0);
         assert_eq!(Histogram::default().bins(0.0, 0.0, 10).counts, [0]);
+    }
+
+    #[test]
+    fn values_are_rounded_as_round_does() {
+        let halves = (-9000..9000).map(|i| f64::from(i) / 2.0);
+        let edges = [LOW as f64, 0.0, HIGH as f64, 1e6, -1e6, i32::MAX.into(), i32::MIN.into()];
+        let around = edges.into_iter().flat_map(|v| [v - 0.5, v, v + 0.5]);
+        let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300, -0.0];
+        for v in halves.chain(around).flat_map(|v| [v.next_down(), v, v.next_up()]).chain(odd) {
+            let mut h = Histogram::default();
+            h.add(v);
+            assert_eq!(h.filled().collect::<Vec<_>>(), [(v.round() as i64, 1)], "{v}");
+        }
+    }
+
+    #[test]
+    fn merged_histograms_hold_the_values_of_both() {
+        let values = [-5000.0, 3.0, 3.4, 7.0, 9e6, 9e6];
+        for cut in 0..=values.len() {
+            let [mut all, mut a, mut b] = [(); 3].map(|()| Histogram::default());
+            values.iter().for_each(|v| all.add(*v));
+            values[..cut].iter().for_each(|v| a.add(*v));
+            values[cut..].iter().for_each(|v| b.add(*v));
+            a.merge(&b);
+            assert_eq!(a, all);
+        }
     }
 }

@@ -9,6 +9,7 @@ mod timeline;
 
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use scheidegg::io::Output;
 use scheidegg::{Error, Pedestal, Result};
 
@@ -41,12 +42,12 @@ pub struct Facts {
 pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
     places::folder(dir)?;
     let pictures = pictures::all(sink, pedestal);
-    for p in &pictures {
+    pictures.par_iter().try_for_each(|p| {
         put(&dir.join(format!("{}.svg", p.file)), p.picture.svg.as_bytes())?;
         let path = dir.join(format!("{}.png", p.file));
         let png = plot::render(&p.picture, PNG_SCALE).map_err(|e| Error::io(&path, e))?;
-        put(&path, &png)?;
-    }
+        put(&path, &png)
+    })?;
     let page = dir.join("report.html");
     put(&page, html::page(&facts.title, &facts.tables, &facts.warnings, &pictures).as_bytes())?;
     Ok(page)

@@ -161,7 +161,7 @@ fn timeline(sink: &ReportSink) -> Named {
 }
 
 fn eta_map(sink: &ReportSink) -> Named {
-    let values = sink.eta.iter().map(|n| f64::from(*n)).collect();
+    let values = sink.eta.iter().map(|n| *n as f64).collect();
     let axis = |label: &str| Axis::linear(label, 0.0, 1.0);
     let map = Map {
         title: "Eta distribution".into(),
@@ -185,8 +185,8 @@ fn eta_map(sink: &ReportSink) -> Named {
 fn eta_profiles(sink: &ReportSink) -> Named {
     let mut sums = [vec![0.0; ETA_CELLS], vec![0.0; ETA_CELLS]];
     for (i, n) in sink.eta.iter().enumerate() {
-        sums[0][i % ETA_CELLS] += f64::from(*n);
-        sums[1][i / ETA_CELLS] += f64::from(*n);
+        sums[0][i % ETA_CELLS] += *n as f64;
+        sums[1][i / ETA_CELLS] += *n as f64;
     }
     let high = sums.iter().flatten().copied().fold(1.0, f64::max);
     let [x, y] = sums;

@@ -17,7 +17,7 @@ pub struct Span {
 }
 
 /// Clusters per frame over the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     per_bin: u64,
     spans: Vec<Span>,
