@@ -8,6 +8,7 @@ pub mod simulate;
 
 use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 
+mod archive;
 mod clust;
 mod columns;
 mod dat;
@@ -17,6 +18,7 @@ pub mod npy;
 mod npz;
 mod output;
 mod pedestal;
+mod pieces;
 pub mod raw;
 mod raw_write;
 mod read_at;
@@ -102,7 +104,7 @@ pub struct Health {
 }
 
 /// Anything that takes batches of clusters in order.
-pub trait Sink {
+pub trait Sink: Send {
     /// Takes the clusters of the next frames.
     ///
     /// # Errors
