@@ -160,7 +160,7 @@ impl Output {
 
 /// As [`Write::write_all`], for pieces that lie apart.
 fn write_all_pieces(to: &mut impl Write, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
-    // Pieces that are empty at the start would end in 0 bytes written, which means a file that takes no more.
+    // Where all are empty, 0 bytes would be written, which means a file that takes no more.
     IoSlice::advance_slices(&mut pieces, 0);
     while !pieces.is_empty() {
         match to.write_vectored(pieces) {
@@ -193,6 +193,20 @@ pub(crate) fn failed(path: &Path, e: io::Error) -> Error {
             format!("{e}: nothing was left under this name (free some space or choose another folder)"),
         ),
         _ => Error::io(path, e),
+    }
+}
+
+/// A file that is called `path` and goes to a full disk.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn full(path: &Path) -> Output {
+    let disk = File::options().write(true).open("/dev/full").unwrap();
+    let file = Some(BufWriter::with_capacity(1 << 18, disk));
+    Output {
+        path: path.to_path_buf(),
+        partial: path.with_extension("partial"),
+        file,
+        broken: false,
+        named: false,
     }
 }
 
@@ -238,6 +252,93 @@ mod tests {
         let e = failed(Path::new("out.npz"), io::Error::from(io::ErrorKind::StorageFull));
         let said = e.to_string();
         assert!(said.starts_with("out.npz: ") && said.contains("free some space"), "{said}");
+    }
+
+    /// Fault: what was written in part gets its name after all, because later bytes found room.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_was_not_written_to_the_end_gets_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut out = full(&dir.path().join("a.bin"));
+        let large = vec![7; 1 << 19];
+        let said =
+            out.write_pieces(&mut [IoSlice::new(b"head"), IoSlice::new(&large)]).unwrap_err().to_string();
+        assert!(said.contains("a.bin: ") && said.contains("free some space"), "{said}");
+        let room = tempfile::tempfile().unwrap();
+        out.file = Some(BufWriter::new(room));
+        let later = [out.write(b"more"), out.write_over_start(b"head"), out.close()];
+        for refused in later.into_iter().chain([out.finish()]) {
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("a.bin: was not written to the end"), "{said}");
+        }
+        assert!(names(dir.path()).is_empty());
+    }
+
+    /// Takes `most` bytes at a time, is interrupted now and then, and is full at `room` bytes.
+    struct Slow {
+        bytes: Vec<u8>,
+        most: usize,
+        room: usize,
+        calls: usize,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(3) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let n = self.most.min(self.room - self.bytes.len());
+            let before = self.bytes.len();
+            self.bytes.extend(pieces.iter().flat_map(|p| p.iter()).take(n));
+            Ok(self.bytes.len() - before)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn pieces_are_written_whole_though_the_system_takes_few_bytes() {
+        let all: Vec<u8> = (0..200).collect();
+        // Empty ones at the start, between and at the end, and lengths that `most` does not divide.
+        let cuts = [0, 0, 8, 8, 8, 31, 39, 39, 120, 200, 200];
+        for most in [1, 2, 7, 8, 50, 1000] {
+            for room in [200, 199, 39, 0] {
+                let mut to = Slow { bytes: Vec::new(), most, room, calls: 0 };
+                let mut pieces: Vec<_> = cuts.windows(2).map(|w| IoSlice::new(&all[w[0]..w[1]])).collect();
+                let outcome = write_all_pieces(&mut to, &mut pieces);
+                assert_eq!(to.bytes, all[..room], "{most} at a time");
+                match room {
+                    200 => outcome.unwrap(),
+                    _ => assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::WriteZero),
+                }
+            }
+        }
+        let mut to = Slow { bytes: Vec::new(), most: 1, room: 0, calls: 0 };
+        write_all_pieces(&mut to, &mut []).unwrap();
+        write_all_pieces(&mut to, &mut [IoSlice::new(&[]); 2]).unwrap();
+    }
+
+    #[test]
+    fn more_pieces_than_a_system_takes_at_once_are_all_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        // Short ones go through the buffer, long ones past it.
+        for each in [3, 300] {
+            let all: Vec<u8> = (0..5 * MOST_PIECES * each / 2).map(|i| (i % 251) as u8).collect();
+            let mut out = Output::create(&path).unwrap();
+            out.write(b"first").unwrap();
+            out.write_pieces(&mut all.chunks(each).map(IoSlice::new).collect::<Vec<_>>()).unwrap();
+            out.write(b"last").unwrap();
+            out.finish().unwrap();
+            assert!(fs::read(&path).unwrap() == [b"first", all.as_slice(), b"last"].concat(), "{each}");
+        }
     }
 
     #[test]

@@ -215,3 +215,120 @@ fn number_any(each: usize, number: [u8; NUMBER], records: &[u8], rows: &mut [u8]
         row[NUMBER..].copy_from_slice(record);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Shape, record_bytes};
+
+    use super::*;
+
+    /// Frames with so many clusters each of bytes that differ from record to record.
+    fn clusters(size: ClusterSize, payload: Payload, counts: &[usize]) -> ClustersBuf {
+        let each = record_bytes(size, payload);
+        let mut buf = ClustersBuf::new(Shape { rows: 400, cols: 400 }, size, payload);
+        let mut byte = 0u32;
+        for (k, count) in counts.iter().enumerate() {
+            let records = std::iter::repeat_with(|| {
+                byte = byte.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (byte >> 24) as u8
+            });
+            buf.push_frame(1000 + 3 * k as u64, &records.take(count * each).collect::<Vec<_>>());
+        }
+        buf
+    }
+
+    /// Batches without frames, without clusters, and with ends of frames at, before and behind those of blocks and pieces.
+    fn batches(each: usize) -> Vec<Vec<usize>> {
+        let (block, piece) = (BLOCK / each, PIECE / each);
+        vec![
+            vec![],
+            vec![0],
+            vec![0, 0, 0],
+            vec![1],
+            vec![0, 2, 0, 0, 3, 0],
+            vec![block],
+            vec![block + 1],
+            vec![block, 1, block - 1, 0, 2 * block],
+            vec![0, piece - 1, 1, 0, 1, piece - 1, 0],
+            vec![piece + 1, 0, 2 * piece, 7],
+            vec![1; 3000],
+        ]
+    }
+
+    #[test]
+    fn every_record_is_split_and_numbered_once_and_in_order() {
+        let sizes = [(2, 2), (3, 3), (5, 5), (4, 2), (9, 9)];
+        for (size, payload) in sizes.into_iter().flat_map(|s| [Payload::I16, Payload::F32].map(|p| (s, p))) {
+            let size = ClusterSize::new(size.0, size.1).unwrap();
+            let each = record_bytes(size, payload);
+            for counts in batches(each) {
+                let buf = clusters(size, payload, &counts);
+                let batch = buf.view();
+                let [mut x, mut y, mut data, mut rows] = [const { Vec::new() }; 4];
+                for (k, number) in batch.numbers().iter().enumerate() {
+                    for record in batch.frame_bytes(k).chunks_exact(each) {
+                        x.extend_from_slice(&record[..2]);
+                        y.extend_from_slice(&record[2..4]);
+                        data.extend_from_slice(&record[4..]);
+                        rows.extend(number.to_le_bytes());
+                        rows.extend_from_slice(record);
+                    }
+                }
+                for way in [Way::Alone, Way::Together] {
+                    let what = format!("{size} of {payload}, {} frames, {way:?}", counts.len());
+                    let mut pieces = Pieces::of(&batch);
+                    let mut found = Split::default();
+                    let write = |split: &Split| {
+                        assert!((1..=PIECE / each).contains(&split.rows), "{what}");
+                        found.rows += split.rows;
+                        found.x.extend(&split.x);
+                        found.y.extend(&split.y);
+                        found.data.extend(&split.data);
+                        Ok(())
+                    };
+                    way.by_turns(&mut Default::default(), |split| Ok(pieces.split(split)), write).unwrap();
+                    assert_eq!(found.rows, batch.len(), "{what}");
+                    assert!(found.x == x && found.y == y && found.data == data, "{what}");
+
+                    let mut pieces = Pieces::of(&batch);
+                    let mut found = Rows::default();
+                    let write = |some: &Rows| {
+                        found.rows += some.rows;
+                        found.bytes.extend(&some.bytes);
+                        Ok(())
+                    };
+                    way.by_turns(&mut Default::default(), |rows| Ok(pieces.rows(rows)), write).unwrap();
+                    assert_eq!(found.rows, batch.len(), "{what}");
+                    assert!(found.bytes == rows, "{what}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_ends_the_turns() {
+        for way in [Way::Alone, Way::Together] {
+            for (bad_fill, bad_write) in [(Some(3), None), (None, Some(2)), (Some(0), None)] {
+                let (mut filled, written) = (0, Mutex::new(Vec::new()));
+                let outcome = way.by_turns(
+                    &mut [0, 0],
+                    |buffer| {
+                        *buffer = filled;
+                        filled += 1;
+                        if Some(*buffer) == bad_fill { Err(Error::Other("fill".into())) } else { Ok(true) }
+                    },
+                    |buffer| {
+                        written.lock().unwrap().push(*buffer);
+                        if Some(*buffer) == bad_write { Err(Error::Other("write".into())) } else { Ok(()) }
+                    },
+                );
+                let said = outcome.unwrap_err().to_string();
+                assert_eq!(said, if bad_fill.is_some() { "fill" } else { "write" });
+                let last = bad_fill.unwrap_or(3);
+                assert_eq!(*written.lock().unwrap(), (0..last).collect::<Vec<_>>());
+            }
+        }
+    }
+}
