@@ -144,7 +144,7 @@ fn what_is_no_pedestal_is_refused() {
     let params = Params::new(ClusterSize::square(3).unwrap());
     open_sink(&path, &params).unwrap().finish().unwrap();
     let refused = said(load_pedestal(&path));
-    assert!(refused.contains("no array shape") && refused.contains("frame, x, y, data"), "{refused}");
+    assert!(refused.contains("no array shape") && refused.contains("data, frame, x, y"), "{refused}");
     fs::write(&path, b"nothing").unwrap();
     assert!(said(load_pedestal(&path)).contains("not a whole .npz"));
 }

@@ -272,3 +272,75 @@ fn many_clusters_are_read_in_blocks() {
         assert_eq!(back.view().bytes().len(), 150_003 * record_bytes(kind.0, kind.1));
     }
 }
+
+/// Fault: frames beyond the number of pieces that a system takes at once (1024), or clusters beyond what is rewritten at once,
+/// are lost or stand in another order.
+#[test]
+fn batches_of_many_frames_are_written_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, each) in
+        [((size(3, 3), Payload::I16), 40), ((size(3, 3), Payload::F32), 1), ((size(5, 5), Payload::F16), 20)]
+    {
+        // Some without clusters; an empty batch, and one whose frames are all empty, in between.
+        let counts: Vec<usize> = (0..2500).map(|k| if k % 7 == 3 { 0 } else { each + k % 5 }).collect();
+        let batches = [
+            clusters(kind.0, kind.1, 10, &counts),
+            clusters(kind.0, kind.1, 2510, &[]),
+            clusters(kind.0, kind.1, 2510, &[0; 1100]),
+            clusters(kind.0, kind.1, 3610, &counts),
+        ];
+        let (mut clust, mut rows, mut filled) =
+            (Vec::new(), Vec::new(), ClustersBuf::new(SHAPE, kind.0, kind.1));
+        for batch in batches.iter().map(ClustersBuf::view) {
+            for (k, number) in batch.numbers().iter().enumerate() {
+                let records = batch.frame_bytes(k);
+                clust.extend((*number as i32).to_le_bytes());
+                clust.extend((batch.frame(k).len() as u32).to_le_bytes());
+                clust.extend_from_slice(records);
+                for record in records.chunks_exact(batch.record_bytes()) {
+                    rows.extend(number.to_le_bytes());
+                    rows.extend_from_slice(record);
+                }
+                if !records.is_empty() {
+                    filled.push_frame(*number, records);
+                }
+            }
+        }
+        for ext in ["clust", "npy", "npz"] {
+            let path = dir.path().join(format!("a.{ext}"));
+            let mut sink = open_sink(&path, &params(kind.0, kind.1)).unwrap();
+            for batch in &batches {
+                sink.write(&batch.view()).unwrap();
+            }
+            sink.finish().unwrap();
+            let bytes = fs::read(&path).unwrap();
+            match ext {
+                "clust" => assert!(bytes == clust),
+                "npy" => assert!(bytes.ends_with(&rows)),
+                _ => assert_same(&read_back(&path, kind.0, kind.1, 1000), &filled),
+            }
+        }
+    }
+}
+
+/// A run that finds nothing, or sees no frame at all, has a result like any other.
+#[test]
+fn files_without_clusters_are_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let kind = (size(3, 3), Payload::F16);
+    for frames in [None, Some(0), Some(3)] {
+        for ext in ["clust", "npy", "npz"] {
+            let path = dir.path().join(format!("a.{ext}"));
+            let mut sink = open_sink(&path, &params(kind.0, kind.1)).unwrap();
+            if let Some(frames) = frames {
+                sink.write(&clusters(kind.0, kind.1, 4, &vec![0; frames]).view()).unwrap();
+            }
+            sink.finish().unwrap();
+            let back = read_back(&path, kind.0, kind.1, 10);
+            let expected = if ext == "clust" { frames.unwrap_or(0) } else { 0 };
+            assert_eq!((back.view().frames(), back.view().len()), (expected, 0), "{ext}");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! window and the type of the values must be told.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, IoSlice, Read};
 use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, record_bytes};
@@ -18,6 +18,7 @@ const FRAME_HEADER: usize = 8;
 pub struct ClustSink {
     out: Option<Output>,
     kind: Kind,
+    headers: Vec<[u8; FRAME_HEADER]>,
 }
 
 impl ClustSink {
@@ -27,7 +28,7 @@ impl ClustSink {
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
         let kind = Kind { path: path.into(), size, payload };
-        Ok(ClustSink { out: Some(Output::create(&kind.path)?), kind })
+        Ok(ClustSink { out: Some(Output::create(&kind.path)?), kind, headers: Vec::new() })
     }
 }
 
@@ -45,8 +46,9 @@ impl Sink for ClustSink {
                 ),
             ));
         }
-        for (k, number) in batch.numbers().iter().enumerate() {
-            let count = batch.offsets()[k + 1] - batch.offsets()[k];
+        self.headers.clear();
+        for (number, ends) in batch.numbers().iter().zip(batch.offsets().windows(2)) {
+            let count = ends[1] - ends[0];
             let Ok(count) = u32::try_from(count) else {
                 let what =
                     format!("frame {number}: {count} clusters, a cluster file holds {} a frame", u32::MAX);
@@ -55,10 +57,12 @@ impl Sink for ClustSink {
             let mut header = [0; FRAME_HEADER];
             header[..4].copy_from_slice(&(*number as i32).to_le_bytes());
             header[4..].copy_from_slice(&count.to_le_bytes());
-            out.write(&header)?;
-            out.write(batch.frame_bytes(k))?;
+            self.headers.push(header);
         }
-        Ok(())
+        // The records go to the system from where they lie.
+        let pieces = self.headers.iter().enumerate();
+        let pieces = pieces.flat_map(|(k, header)| [header.as_slice(), batch.frame_bytes(k)]);
+        out.write_pieces(&mut pieces.map(IoSlice::new).collect::<Vec<_>>())
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -1,16 +1,14 @@
-//! Clusters as columns: `.npz` with `frame, x, y, data`, and `.npy` with the same as fields of a record.
+//! Clusters as columns: `.npz` with `data, frame, x, y`, and `.npy` with the same as fields of a record.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufReader, Read};
+use std::path::PathBuf;
 
-use scheidegg_finder::{ClusterSize, Clusters, Payload, Result};
-use zip::result::ZipError;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipWriter};
+use scheidegg_finder::{ClusterSize, Clusters, Error, Payload, Result};
 
-use super::npy::NpyRows;
-use super::output::{self, Output};
+use super::archive::Archive;
+use super::npy::{NpyHeader, NpyRows};
+use super::output::Output;
+use super::pieces::{NUMBER, Pieces, Rows, Split, Way};
 use super::{Kind, Sink};
 
 /// The numpy type of a payload.
@@ -23,21 +21,37 @@ pub(crate) const fn descr(payload: Payload) -> &'static str {
     }
 }
 
-/// Bytes of an archive member from which on zip needs its 64-bit form.
-const LARGE: u64 = u32::MAX as u64;
-
-/// Writes a `.npz` file: `frame` (`u64`), `x` and `y` (`u16`), one number a cluster, and `data`, `clusters x h x w` in the
-/// type of the payload. Numpy reads it; it is not compressed. Frames without clusters leave no trace in it.
+/// Writes a `.npz` file: `data`, `clusters x h x w` in the type of the payload, `frame` (`u64`), `x` and `y` (`u16`), one
+/// number a cluster. Numpy reads it; it is not compressed. Frames without clusters leave no trace in it.
 ///
-/// While it is written, every column grows in a file of its own beside it, so that memory stays bounded.
+/// # Space
+/// Memory stays bounded: `data` goes straight into the archive, `x`, `y` and the numbers of the frames (4 bytes a cluster and 16
+/// a frame) into files of their own beside it, which [`Sink::finish`] copies behind `data` and removes one after the
+/// other. The disk must have room for the archive and for these 4 bytes a cluster and 16 a frame.
 #[derive(Debug)]
 pub struct NpzSink {
-    columns: Option<[NpyRows; 4]>,
+    columns: Option<Columns>,
     kind: Kind,
-    scratch: [Vec<u8>; 4],
+    scratch: [Split; 2],
+    /// The run of every frame of a batch.
+    runs: Vec<u8>,
 }
 
-const COLUMNS: [&str; 4] = ["frame", "x", "y", "data"];
+/// A `.npz` file on its way.
+#[derive(Debug)]
+struct Columns {
+    /// The archive, in which `data` grows.
+    data: Archive,
+    x: NpyRows,
+    y: NpyRows,
+    /// Number and clusters of every frame that has some, 8 bytes each.
+    runs: Output,
+    /// Clusters so far.
+    rows: u64,
+}
+
+/// Bytes copied at once when an archive is completed.
+const COPIED: usize = 1 << 20;
 
 impl NpzSink {
     /// Starts a file for clusters of this kind.
@@ -46,110 +60,108 @@ impl NpzSink {
     /// As [`Output::create`].
     pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<NpzSink> {
         let kind = Kind { path: path.into(), size, payload };
-        let window = [size.h as u64, size.w as u64];
+        let mut data = Archive::create(&kind.path)?;
+        data.start("data", None)?;
+        data.write(&data_header(&kind, 0))?;
         // Each under the archive's name, which none of them is ever given: so complaints name the archive.
-        let column = |descr: &str, row: &[u64]| NpyRows::create(&kind.path, &format!("'{descr}'"), row);
+        let column = || NpyRows::create(&kind.path, "'<u2'", &[]);
         let columns =
-            [column("<u8", &[])?, column("<u2", &[])?, column("<u2", &[])?, column(descr(payload), &window)?];
-        Ok(NpzSink { columns: Some(columns), kind, scratch: Default::default() })
+            Columns { data, x: column()?, y: column()?, runs: Output::create(&kind.path)?, rows: 0 };
+        Ok(NpzSink { columns: Some(columns), kind, scratch: Default::default(), runs: Vec::new() })
     }
+}
+
+/// The header of the column `data`; its length does not depend on the rows.
+fn data_header(kind: &Kind, rows: u64) -> Vec<u8> {
+    let descr = format!("'{}'", descr(kind.payload));
+    NpyHeader::write(&descr, &[rows, kind.size.h as u64, kind.size.w as u64])
 }
 
 impl Sink for NpzSink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
         self.kind.check(batch)?;
-        let Some(columns) = &mut self.columns else { return Err(self.kind.ended()) };
-        let [frame, x, y, data] = &mut self.scratch;
-        for column in [&mut *frame, x, y, data] {
-            column.clear();
-        }
-        for (k, number) in batch.numbers().iter().enumerate() {
-            for record in batch.frame_bytes(k).chunks_exact(batch.record_bytes()) {
-                frame.extend(number.to_le_bytes());
-                x.extend_from_slice(&record[..2]);
-                y.extend_from_slice(&record[2..4]);
-                data.extend_from_slice(&record[4..]);
+        let Some(Columns { data, x, y, runs, rows }) = &mut self.columns else {
+            return Err(self.kind.ended());
+        };
+        self.runs.clear();
+        for (number, ends) in batch.numbers().iter().zip(batch.offsets().windows(2)) {
+            if ends[1] > ends[0] {
+                self.runs.extend(number.to_le_bytes());
+                self.runs.extend((ends[1] - ends[0]).to_le_bytes());
             }
         }
-        for (column, bytes) in columns.iter_mut().zip(&self.scratch) {
-            column.write(batch.len() as u64, bytes)?;
-        }
+        runs.write(&self.runs)?;
+        let mut pieces = Pieces::of(batch);
+        let way = pieces.way();
+        way.by_turns(
+            &mut self.scratch,
+            |split| Ok(pieces.split(split)),
+            |split| {
+                // Different files are written at the same time.
+                let places = || {
+                    x.write(split.rows as u64, &split.x)?;
+                    y.write(split.rows as u64, &split.y)
+                };
+                way.both(|| data.write(&split.data), places).map(|_| ())
+            },
+        )?;
+        *rows += batch.len() as u64;
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
-        let Some(mut columns) = self.columns.take() else { return Ok(()) };
-        let mut out = Output::create(&self.kind.path)?;
-        let members = COLUMNS.iter().zip(&mut columns).map(|(name, column)| {
-            let file = column.complete()?.reread()?;
-            Ok((name.to_string(), file))
-        });
-        archive(&mut out, members)?;
-        out.finish()
+        let Some(Columns { mut data, x, y, runs, rows }) = self.columns.take() else { return Ok(()) };
+        write_frames(&mut data, runs, rows)?;
+        write_column(&mut data, "x", x)?;
+        write_column(&mut data, "y", y)?;
+        data.finish_with_header(&data_header(&self.kind, 0), &data_header(&self.kind, rows))
     }
 }
 
-/// Writes an archive of arrays, whole files each, not compressed.
-fn archive<'a>(
-    out: &mut Output,
-    members: impl Iterator<Item = Result<(String, &'a mut File)>>,
-) -> Result<()> {
-    let path = out.path().to_path_buf();
-    let failed = |e: io::Error| output::failed(&path, e);
-    zipped(out, |zip| {
-        for member in members {
-            let (name, file) = member?;
-            let bytes = file.metadata().map_err(failed)?.len();
-            zip.start_file(format!("{name}.npy"), stored(bytes)).map_err(|e| failed(system(e)))?;
-            let copied = io::copy(&mut file.take(bytes), zip).map_err(failed)?;
-            if copied != bytes {
-                return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+/// Writes the column `frame`, the number of a frame for each of its clusters, and removes the runs.
+fn write_frames(archive: &mut Archive, mut runs: Output, rows: u64) -> Result<()> {
+    let header = NpyHeader::write("'<u8'", &[rows]);
+    archive.start("frame", Some(header.len() as u64 + rows * NUMBER as u64))?;
+    archive.write(&header)?;
+    let path = runs.path().to_path_buf();
+    let mut runs = BufReader::with_capacity(COPIED, runs.reread()?);
+    let (mut left, mut number, mut clusters) = (rows, 0, 0);
+    let fill = |numbers: &mut Vec<u64>| {
+        numbers.clear();
+        let want = left.min((COPIED / NUMBER) as u64);
+        left -= want;
+        while (numbers.len() as u64) < want {
+            if clusters == 0 {
+                let mut run = [0; 2];
+                runs.read_exact(bytemuck::bytes_of_mut(&mut run)).map_err(|e| Error::io(&path, e))?;
+                [number, clusters] = run;
             }
+            let these = clusters.min(want - numbers.len() as u64);
+            numbers.resize(numbers.len() + these as usize, number);
+            clusters -= these;
         }
-        Ok(())
-    })
+        Ok(want > 0)
+    };
+    Way::Together
+        .by_turns(&mut Default::default(), fill, |numbers| archive.write(bytemuck::cast_slice(numbers)))
 }
 
-/// An archive in a file, filled by `fill`.
-fn zipped(out: &mut Output, fill: impl FnOnce(&mut Zip<'_>) -> Result<()>) -> Result<()> {
+/// Copies a column from its file into the archive, and removes the file.
+fn write_column(archive: &mut Archive, name: &str, mut column: NpyRows) -> Result<()> {
+    let out = column.complete()?;
     let path = out.path().to_path_buf();
-    let mut zip = ZipWriter::new(out.writer());
-    let filled = fill(&mut zip).and_then(|()| zip.flush().map_err(|e| output::failed(&path, e)));
-    if let Err(e) = filled {
-        // Dropped, it would try to end an archive that nobody wants, and print that this failed.
-        std::mem::forget(zip);
-        return Err(e);
-    }
-    zip.finish().map(|_| ()).map_err(|e| output::failed(&path, system(e)))
-}
-
-type Zip<'a> = ZipWriter<&'a mut BufWriter<File>>;
-
-/// The system's own error, where there is one.
-fn system(e: ZipError) -> io::Error {
-    match e {
-        ZipError::Io(e) => e,
-        e => e.into(),
-    }
-}
-
-fn stored(bytes: u64) -> SimpleFileOptions {
-    SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(bytes >= LARGE)
-}
-
-/// Writes small arrays, whole `.npy` files in memory, as one `.npz` file.
-pub(crate) fn write_npz(path: &Path, members: &[(&str, Vec<u8>)]) -> Result<()> {
-    let mut out = Output::create(path)?;
-    let failed = |e: io::Error| output::failed(path, e);
-    zipped(&mut out, |zip| {
-        for (name, bytes) in members {
-            let options = stored(bytes.len() as u64);
-            zip.start_file(format!("{name}.npy"), options).map_err(|e| failed(system(e)))?;
-            zip.write_all(bytes).map_err(failed)?;
-        }
-        Ok(())
-    })?;
-    out.finish()
+    let failed = |e| Error::io(&path, e);
+    let file = out.reread()?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    archive.start(name, Some(bytes))?;
+    let mut left = bytes;
+    let fill = |some: &mut Vec<u8>| {
+        some.resize(left.min(COPIED as u64) as usize, 0);
+        left -= some.len() as u64;
+        file.read_exact(some).map_err(failed)?;
+        Ok(!some.is_empty())
+    };
+    Way::Together.by_turns(&mut Default::default(), fill, |some| archive.write(some))
 }
 
 /// Writes a `.npy` file of records with the fields `frame`, `x`, `y` and `data`. Frames without clusters leave no trace in
@@ -158,7 +170,7 @@ pub(crate) fn write_npz(path: &Path, members: &[(&str, Vec<u8>)]) -> Result<()> 
 pub struct NpySink {
     rows: Option<NpyRows>,
     kind: Kind,
-    scratch: Vec<u8>,
+    scratch: [Rows; 2],
 }
 
 impl NpySink {
@@ -175,22 +187,20 @@ impl NpySink {
             size.w
         );
         let rows = NpyRows::create(&kind.path, &record, &[])?;
-        Ok(NpySink { rows: Some(rows), kind, scratch: Vec::new() })
+        Ok(NpySink { rows: Some(rows), kind, scratch: Default::default() })
     }
 }
 
 impl Sink for NpySink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
         self.kind.check(batch)?;
-        let Some(rows) = &mut self.rows else { return Err(self.kind.ended()) };
-        self.scratch.clear();
-        for (k, number) in batch.numbers().iter().enumerate() {
-            for record in batch.frame_bytes(k).chunks_exact(batch.record_bytes()) {
-                self.scratch.extend(number.to_le_bytes());
-                self.scratch.extend_from_slice(record);
-            }
-        }
-        rows.write(batch.len() as u64, &self.scratch)
+        let Some(out) = &mut self.rows else { return Err(self.kind.ended()) };
+        let mut pieces = Pieces::of(batch);
+        pieces.way().by_turns(
+            &mut self.scratch,
+            |rows| Ok(pieces.rows(rows)),
+            |rows| out.write(rows.rows as u64, &rows.bytes),
+        )
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -8,6 +8,7 @@ pub mod simulate;
 
 use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 
+mod archive;
 mod clust;
 mod columns;
 mod dat;
@@ -17,6 +18,7 @@ pub mod npy;
 mod npz;
 mod output;
 mod pedestal;
+mod pieces;
 pub mod raw;
 mod raw_write;
 mod read_at;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use scheidegg_finder::{Error, Pedestal, PixelMask, Plane, Result, Shape};
 
-use super::columns::write_npz;
+use super::archive::write_npz;
 use super::npy::{Dtype, NpyHeader, Scalar};
 use super::npz::{Array, Npz};
 
