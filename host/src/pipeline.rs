@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
         Error::check_shape(&darks.name(), self.finder.shape(), darks.shape())?;
         let need = self.finder.params().pedestal_samples;
         let (name, total) = (darks.name(), self.total(darks));
-        let reader = Reader::new(self, darks, 2)?;
+        let reader = Reader::new(self, darks)?;
         let mut frames = 0;
         let (finder, progress) = (&mut *self.finder, &mut self.progress);
         reader.run(&self.stop, |full, free| {
@@ -193,13 +193,17 @@ impl<'a> Run<'a> {
         let start = Instant::now();
         Error::check_shape(&source.name(), self.finder.shape(), source.shape())?;
         let total = self.total(source);
-        let reader = Reader::new(self, source, self.finder.slots().max(1) + 2)?;
+        let reader = Reader::new(self, source)?;
         let (finder, progress) = (&mut *self.finder, &mut self.progress);
+        let slots = finder.slots().max(1);
         let (found, mut stages) = thread::scope(|scope| {
             let mut state = Collecting {
                 writers: Writers::new(scope, finder, sinks),
                 flight: VecDeque::new(),
                 held: Vec::new(),
+                size: reader.size,
+                // With those that the reader has, two more than slots.
+                more: slots,
                 found: Found {
                     seen: Progress { frames: 0, total, clusters: 0, elapsed: Duration::ZERO },
                     first: None,
@@ -271,6 +275,10 @@ struct Collecting<'s> {
     flight: VecDeque<(Ticket, Arc<FrameBuf>)>,
     /// Buffers of collected batches that the finder has not let go of yet.
     held: Vec<Arc<FrameBuf>>,
+    /// Frames of a buffer, and buffers that are still to be made: page-locked ones take their time, which passes while
+    /// the first ones are read and worked on.
+    size: usize,
+    more: usize,
     found: Found,
     finding: Duration,
     start: Instant,
@@ -312,6 +320,7 @@ impl Collecting<'_> {
                 Some(buffer) => {
                     let ticket = self.timed(|| finder.submit_shared(buffer.clone()))?;
                     self.flight.push_back((ticket, buffer));
+                    self.make_one_more(finder, free);
                 }
                 None if self.collect(finder, progress)? => {}
                 None => return Ok(()),
@@ -339,6 +348,21 @@ impl Collecting<'_> {
         Ok(self.writers.hand_out())
     }
 
+    /// Makes a buffer for the reader, if one is missing. Where there is no memory for it, those that are there will do.
+    fn make_one_more(&mut self, finder: &dyn Finder, free: &Free) {
+        if self.more > 0 {
+            self.more -= 1;
+            match finder.frame_buffer(self.size) {
+                // The reader may have ended.
+                Ok(buffer) => drop(free.send(Arc::new(buffer))),
+                Err(e) => {
+                    tracing::debug!("no further buffer for frames: {e}");
+                    self.more = 0;
+                }
+            }
+        }
+    }
+
     fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let done = work();
@@ -357,7 +381,7 @@ impl Collecting<'_> {
                 i += 1;
             }
         }
-        // Two buffers more than slots go round: with two held beside a full flight the reader would starve.
+        // Two buffers more than may be in flight go round: with two held beside those the reader would starve.
         if self.held.len() >= 2 {
             return Err(Error::Other("the backend keeps frames of batches that were collected".into()));
         }
@@ -370,13 +394,16 @@ struct Reader<'s> {
     source: &'s mut dyn Source,
     skip: u64,
     limit: Option<u64>,
+    /// Frames of a buffer.
+    size: usize,
     buffers: Vec<Arc<FrameBuf>>,
     /// A shorter buffer for the end of a limited run, so that no frame beyond it is read.
     tail: Option<Arc<FrameBuf>>,
 }
 
 impl<'s> Reader<'s> {
-    fn new(run: &Run<'_>, source: &'s mut dyn Source, count: usize) -> Result<Self> {
+    /// With two buffers: one is filled while the other one is worked on.
+    fn new(run: &Run<'_>, source: &'s mut dyn Source) -> Result<Self> {
         let finder = &run.finder;
         let size = finder.batch_frames().clamp(1, finder.max_batch_frames().max(1)) as u64;
         let size = run.total(source).map_or(size, |n| size.min(n.max(1)));
@@ -385,14 +412,14 @@ impl<'s> Reader<'s> {
             0 => None,
             rest => Some(buffer(rest)?),
         };
-        let buffers = (0..count).map(|_| buffer(size)).collect::<Result<_>>()?;
-        Ok(Reader { source, skip: run.first, limit: run.frames, buffers, tail })
+        let buffers = (0..2).map(|_| buffer(size)).collect::<Result<_>>()?;
+        Ok(Reader { source, skip: run.first, limit: run.frames, size: size as usize, buffers, tail })
     }
 
     /// Reads in a thread of its own while `work` takes full buffers and gives them back; what came of the work, and how
     /// long reading took without the waiting.
     fn run<T>(self, stop: &AtomicBool, work: impl FnOnce(Full, Free) -> Result<T>) -> Result<(T, Duration)> {
-        let Reader { source, skip, limit, buffers, tail } = self;
+        let Reader { source, skip, limit, buffers, tail, .. } = self;
         let (full_in, full) = channel();
         let (free, free_out) = channel();
         for buffer in buffers {

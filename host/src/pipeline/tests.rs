@@ -139,6 +139,8 @@ struct Late {
     kept: Option<Arc<dyn FrameOwner>>,
     issued: u64,
     most: Arc<Mutex<usize>>,
+    /// Buffers that there is memory for.
+    room: Mutex<usize>,
 }
 
 impl Finder for Late {
@@ -165,6 +167,11 @@ impl Finder for Late {
     }
     fn max_batch_frames(&self) -> usize {
         2
+    }
+    fn frame_buffer(&self, capacity: usize) -> Result<FrameBuf> {
+        let mut room = self.room.lock().unwrap();
+        *room = room.checked_sub(1).ok_or(Error::Other("no memory".into()))?;
+        self.inner.frame_buffer(capacity)
     }
     fn submit(&mut self, _: Frames<'_>) -> Result<Ticket> {
         unreachable!("frames are shared")
@@ -198,14 +205,29 @@ impl Finder for Late {
 }
 
 #[test]
-fn buffers_in_flight_are_never_filled_again() {
-    let most = Arc::new(Mutex::new(0));
-    let mut late =
-        Late { inner: trained(), flight: VecDeque::new(), kept: None, issued: 0, most: most.clone() };
-    let mut sink = KeepSink::default();
-    Run::new(&mut late).find(&mut CountSource::new(SHAPE, 5001), &mut [&mut sink]).unwrap();
-    assert_eq!(sink.kept.lock().unwrap().frames, expected(0..5001));
-    assert_eq!(*most.lock().unwrap(), 3, "all slots in flight");
+fn buffers_in_flight_are_never_filled_again_however_few_there_are() {
+    for room in 0..=6 {
+        let most = Arc::new(Mutex::new(0));
+        let mut late = Late {
+            inner: trained(),
+            flight: VecDeque::new(),
+            kept: None,
+            issued: 0,
+            most: most.clone(),
+            room: Mutex::new(room),
+        };
+        let mut sink = KeepSink::default();
+        let outcome = Run::new(&mut late).find(&mut CountSource::new(SHAPE, 5001), &mut [&mut sink]);
+        if room < 2 {
+            assert_eq!(outcome.unwrap_err().to_string(), "no memory");
+            continue;
+        }
+        outcome.unwrap();
+        assert_eq!(sink.kept.lock().unwrap().frames, expected(0..5001));
+        let flight = *most.lock().unwrap();
+        assert!(flight <= 3 && (room < 5 || flight == 3), "{flight} of 3 slots in flight, {room} buffers");
+        assert_eq!(*late.room.lock().unwrap(), room.saturating_sub(5), "two buffers more than slots");
+    }
 }
 
 /// Takes its time over every batch.
