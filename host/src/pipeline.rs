@@ -318,7 +318,9 @@ impl Collecting<'_> {
             };
             match next {
                 Some(buffer) => {
-                    let ticket = self.timed(|| finder.submit_shared(buffer.clone()))?;
+                    let start = Instant::now();
+                    let ticket = finder.submit_shared(buffer.clone())?;
+                    self.finding += start.elapsed();
                     self.flight.push_back((ticket, buffer));
                     self.make_one_more(finder, free);
                 }
@@ -361,13 +363,6 @@ impl Collecting<'_> {
                 }
             }
         }
-    }
-
-    fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let done = work();
-        self.finding += start.elapsed();
-        done
     }
 
     /// Returns the buffers that nobody reads any more to the reader.
