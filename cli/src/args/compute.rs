@@ -1,0 +1,69 @@
+//! What computes, and the subcommands about it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{FinderArgs, InputArgs};
+
+/// What computes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What computes")]
+pub struct BackendArgs {
+    /// Backend: auto, or one that `scheidegg backends` lists. The result does not depend on it
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub backend: String,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
+}
+
+/// How many threads compute.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What computes")]
+pub struct CpuArgs {
+    /// Threads on the CPU; by default one for each of up to 4 processors, half of more. The result does not depend on it
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Keep every thread of the backend cpu on a processor of its own
+    #[arg(long)]
+    pub pin: bool,
+}
+
+/// Every repetition starts from the trained pedestal, so that it finds the same clusters; a difference is an error.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub finder: FinderArgs,
+    /// Backend: auto, or one that `scheidegg backends` lists
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "What computes")]
+    pub backend: String,
+    /// Threads on the CPU; several numbers give a table. By default as with find
+    #[arg(long, value_name = "N,..", value_delimiter = ',', help_heading = "What computes")]
+    pub threads: Vec<usize>,
+    /// Keep every thread of the backend cpu on a processor of its own
+    #[arg(long, help_heading = "What computes")]
+    pub pin: bool,
+    /// Times that all frames are gone through
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "What computes")]
+    pub reps: u32,
+    /// Draw frames a second over threads
+    #[arg(long, value_name = "FILE.svg", help_heading = "Results")]
+    pub plot: Option<PathBuf>,
+    /// Print one JSON object a line, one for every number of threads
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct BackendsArgs {
+    #[command(flatten)]
+    pub finder: FinderArgs,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+}

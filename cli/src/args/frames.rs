@@ -1,0 +1,77 @@
+//! Where frames come from and how they are read.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use scheidegg::Shape;
+use scheidegg::io::OpenOptions;
+
+/// Where frames come from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Frames")]
+pub struct InputArgs {
+    /// Dark frames: a raw master (.json, .raw), .npy or .dat
+    #[arg(long, value_name = "FILE")]
+    pub dark: Option<PathBuf>,
+    /// Data frames, in this order: raw masters, .npy or .dat
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub data: Vec<PathBuf>,
+    /// Leave out the data frames before this one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub first: u64,
+    /// Find photons in at most this many data frames
+    #[arg(long, value_name = "N")]
+    pub frames: Option<u64>,
+    /// Take at most this many dark frames
+    #[arg(long, value_name = "N")]
+    pub dark_frames: Option<u64>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+}
+
+/// What files leave to their reader.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Frames")]
+pub struct ReadingArgs {
+    /// Pixels that are not in gain 0: mask them in their frame and count them, or keep their charge bits as they are
+    #[arg(long, value_enum, default_value_t = Gain::Mask)]
+    pub gain: Gain,
+    /// Region of interest to read, counted from 0, of a raw run that has several
+    #[arg(long, value_name = "N")]
+    pub roi: Option<usize>,
+    /// Rows and columns of the images of a .dat file, where its length does not tell
+    #[arg(long, value_name = "ROWSxCOLS", value_parser = shape)]
+    pub dat_shape: Option<Shape>,
+}
+
+impl ReadingArgs {
+    /// The same for the library.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions { gain: self.gain.into(), roi: self.roi, dat_shape: self.dat_shape }
+    }
+}
+
+/// What becomes of pixels that are not in gain 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Gain {
+    /// Masked in their frame and counted.
+    Mask,
+    /// Kept with their charge bits.
+    Keep,
+}
+
+impl From<Gain> for scheidegg::io::Gain {
+    fn from(gain: Gain) -> Self {
+        match gain {
+            Gain::Mask => scheidegg::io::Gain::MaskOthers,
+            Gain::Keep => scheidegg::io::Gain::KeepValue,
+        }
+    }
+}
+
+/// A shape from `512x1024`, rows first.
+fn shape(text: &str) -> Result<Shape, String> {
+    let sides = text.split_once(['x', 'X']).and_then(|(r, c)| Some((r.parse().ok()?, c.parse().ok()?)));
+    let (rows, cols) = sides.ok_or("expected ROWSxCOLS, like 512x1024")?;
+    Shape::new(rows, cols).map_err(|e| e.to_string())
+}

@@ -1,0 +1,64 @@
+//! The command line.
+
+mod compute;
+mod find;
+mod finder;
+mod frames;
+mod results;
+mod simulate;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand};
+
+pub use compute::{BackendArgs, BackendsArgs, BenchArgs, CpuArgs};
+pub use find::FindArgs;
+pub use finder::FinderArgs;
+pub use frames::{InputArgs, ReadingArgs};
+pub use results::{CompareArgs, InfoArgs};
+pub use simulate::{DemoArgs, Format, PhysicsArgs, SimulateArgs};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Finds photons in frames of charge-integrating X-ray pixel detectors.
+///
+/// Exit status: 0 done (also when Ctrl-C ended the run: the summary says where), 1 failed, or a comparison found a
+/// difference, 2 wrong usage.
+#[derive(Debug, Parser)]
+#[command(name = "scheidegg", version, styles = STYLES, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train the pedestal with dark frames, find the photons in data frames, write their clusters
+    Find(Box<FindArgs>),
+    /// Simulate a MÖNCH in copper fluorescence, find its photons, compare with the truth, draw the report
+    Demo(DemoArgs),
+    /// Write simulated dark and data frames to files
+    Simulate(Box<SimulateArgs>),
+    /// Say what a file holds and what is wrong with it
+    Info(InfoArgs),
+    /// Compare two results, or two backends on the same frames
+    Compare(Box<CompareArgs>),
+    /// Time a backend on frames in files
+    Bench(Box<BenchArgs>),
+    /// List the backends, and why those that are not available are not
+    Backends(BackendsArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

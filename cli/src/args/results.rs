@@ -1,0 +1,44 @@
+//! `info` and `compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use scheidegg::{ClusterSize, Payload};
+
+use super::finder::word;
+use super::{CpuArgs, FinderArgs, InputArgs, ReadingArgs};
+
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Frames (.json, .raw, .npy, .dat), clusters (.clust, .npz, .npy), a saved pedestal or a mask
+    pub file: PathBuf,
+    /// Window of the clusters, for .clust files, which do not say
+    #[arg(long, value_name = "N|WxH")]
+    pub size: Option<ClusterSize>,
+    /// Type of the values, for .clust files, which do not say
+    #[arg(long, value_parser = word::<Payload>(Payload::ALL, Payload::word))]
+    pub payload: Option<Payload>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+}
+
+/// With --data, A and B name backends; without, they are results of `find`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A result file (.npz, .npy or .clust), or a backend's name
+    pub a: String,
+    /// Another
+    pub b: String,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub finder: FinderArgs,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+}
