@@ -89,7 +89,7 @@ impl Checksum {
             self.mix(clusters.numbers()[k]);
             for c in clusters.frame(k) {
                 self.mix(u64::from(c.y) << 16 | u64::from(c.x));
-                match c.values {
+                match c.values() {
                     Values::I32(v) => v.iter().for_each(|v| self.mix(*v as u32 as u64)),
                     Values::I16(v) => v.iter().for_each(|v| self.mix(i32::from(*v) as u32 as u64)),
                     Values::F16(v) => v.iter().for_each(|v| self.mix(u64::from(v.to_f32().to_bits()))),

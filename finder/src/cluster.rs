@@ -6,6 +6,7 @@ use std::ops::Range;
 use half::f16;
 
 use crate::clusters::{Clusters, PayloadType, record_bytes};
+use crate::error::{Error, Result};
 use crate::params::{ClusterSize, Payload};
 
 /// The values of one cluster, in the type they are stored in.
@@ -75,17 +76,15 @@ pub struct Eta {
     pub corner: Corner,
 }
 
-/// One cluster of a batch.
+/// One cluster of a batch. It has as many values as its window has pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cluster<'a> {
     /// Column of the centre.
     pub x: u16,
     /// Row of the centre.
     pub y: u16,
-    /// The window.
-    pub size: ClusterSize,
-    /// Its values, row-major.
-    pub values: Values<'a>,
+    size: ClusterSize,
+    values: Values<'a>,
 }
 
 /// What spectra, hit maps and eta maps take from a cluster: see [`Clusters::charges`].
@@ -105,7 +104,35 @@ pub struct Charge {
     pub eta: Option<Eta>,
 }
 
-impl Cluster<'_> {
+impl<'a> Cluster<'a> {
+    /// A cluster of one's own: the centre's column and row, the window, its values row-major.
+    ///
+    /// # Errors
+    /// [`Error::Param`] for a window outside 2 to 15 pixels each way, and for more or fewer values than it has pixels.
+    pub fn new(x: u16, y: u16, size: ClusterSize, values: Values<'a>) -> Result<Cluster<'a>> {
+        ClusterSize::new(size.w, size.h)?;
+        if values.len() != size.pixels() {
+            let expected = format!("{}, one a pixel of a window of {size}", size.pixels());
+            return Err(Error::param("cluster values", values.len(), expected));
+        }
+        Ok(Cluster { x, y, size, values })
+    }
+
+    /// A cluster of a batch, whose records have the right length.
+    pub(crate) const fn of_record(x: u16, y: u16, size: ClusterSize, values: Values<'a>) -> Cluster<'a> {
+        Cluster { x, y, size, values }
+    }
+
+    /// The window.
+    pub const fn size(&self) -> ClusterSize {
+        self.size
+    }
+
+    /// The values, row-major.
+    pub const fn values(&self) -> Values<'a> {
+        self.values
+    }
+
     /// The value of the centre, in ADU.
     pub fn centre(&self) -> f64 {
         self.values.get(self.size.centre())

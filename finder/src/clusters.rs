@@ -50,7 +50,8 @@ impl<'a> Clusters<'a> {
     /// A batch from its parts: for backends.
     ///
     /// # Errors
-    /// [`Error::Param`] when the parts do not fit each other or the records are not aligned to 4 bytes.
+    /// [`Error::Param`] when the parts do not fit each other, the window is none of 2 to 15 pixels each way, or the records
+    /// are not aligned to 4 bytes.
     pub fn new(
         shape: Shape,
         size: ClusterSize,
@@ -59,6 +60,7 @@ impl<'a> Clusters<'a> {
         offsets: &'a [u64],
         records: &'a [u8],
     ) -> Result<Self> {
+        ClusterSize::new(size.w, size.h)?;
         let found = offsets.last().copied().unwrap_or(0) as usize;
         if offsets.len() != numbers.len() + 1 || offsets[0] != 0 || offsets.windows(2).any(|w| w[0] > w[1]) {
             return Err(Error::param(
@@ -176,17 +178,14 @@ impl<'a> Clusters<'a> {
         let b = self.record_bytes();
         let r = &self.records[i * b..(i + 1) * b];
         let v = &r[4..];
-        Cluster {
-            x: u16::from_ne_bytes([r[0], r[1]]),
-            y: u16::from_ne_bytes([r[2], r[3]]),
-            size: self.size,
-            values: match self.payload {
-                Payload::I32 => Values::I32(bytemuck::cast_slice(v)),
-                Payload::I16 => Values::I16(bytemuck::cast_slice(v)),
-                Payload::F16 => Values::F16(bytemuck::cast_slice(v)),
-                Payload::F32 => Values::F32(bytemuck::cast_slice(v)),
-            },
-        }
+        let values = match self.payload {
+            Payload::I32 => Values::I32(bytemuck::cast_slice(v)),
+            Payload::I16 => Values::I16(bytemuck::cast_slice(v)),
+            Payload::F16 => Values::F16(bytemuck::cast_slice(v)),
+            Payload::F32 => Values::F32(bytemuck::cast_slice(v)),
+        };
+        let coordinate = |i: usize| u16::from_ne_bytes([r[i], r[i + 1]]);
+        Cluster::of_record(coordinate(0), coordinate(2), self.size, values)
     }
 
     /// All clusters in order.

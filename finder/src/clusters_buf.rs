@@ -135,7 +135,8 @@ impl ClustersBuf {
     /// The clusters, borrowed.
     ///
     /// # Panics
-    /// When some frames have a trace and some have none.
+    /// When some frames have a trace and some have none, or the window is none of 2 to 15 pixels each way
+    /// ([`ClusterSize::new`] gives no other).
     pub fn view(&self) -> Clusters<'_> {
         let records = &bytemuck::cast_slice::<u64, u8>(&self.words)[..self.bytes];
         Clusters::new(self.shape, self.size, self.payload, &self.numbers, &self.offsets, records)

@@ -9,7 +9,7 @@ const SHAPE: Shape = Shape { rows: 4, cols: 4 };
 const SIZE: ClusterSize = ClusterSize { w: 3, h: 3 };
 
 fn cluster(size: ClusterSize, values: &[i32]) -> Cluster<'_> {
-    Cluster { x: 1, y: 2, size, values: Values::I32(values) }
+    Cluster::new(1, 2, size, Values::I32(values)).unwrap()
 }
 
 fn record<T: bytemuck::Pod>(x: u16, y: u16, values: &[T]) -> Vec<u8> {
@@ -108,10 +108,37 @@ fn half_precision_values_widen_exactly() {
     buf.push_frame(0, &record(3, 1, &values));
     let view = buf.view();
     let cluster = view.get(0);
-    assert_eq!((cluster.x, cluster.y, cluster.values.len()), (3, 1, 4));
-    assert_eq!(cluster.values.get(2), 65504.0);
+    assert_eq!((cluster.x, cluster.y, cluster.values().len()), (3, 1, 4));
+    assert_eq!(cluster.values().get(2), 65504.0);
     assert_eq!(cluster.centre(), f64::from(values[3]));
     assert_eq!(view.iter().len(), 1);
+}
+
+/// The peer's `test_Cluster.py`: a cluster with the wrong number of values is refused.
+#[test]
+fn a_cluster_has_one_value_a_pixel() {
+    for n in [0, 8, 10] {
+        let values = vec![1; n];
+        for values in [Values::I32(&values), Values::I16(&vec![1; n]), Values::F32(&vec![1.0; n])] {
+            let said = Cluster::new(1, 2, SIZE, values).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("cluster values = {n}: expected 9")), "{said}");
+        }
+    }
+    for (w, h, n) in [(0, 0, 0), (3, 1, 3), (1, 2, 2), (16, 2, 32)] {
+        let values = vec![1; n];
+        let said = Cluster::new(1, 2, ClusterSize { w, h }, Values::I32(&values)).unwrap_err().to_string();
+        assert!(said.contains(&format!("{w}x{h}")), "{said}");
+        let none = Clusters::new(SHAPE, ClusterSize { w, h }, Payload::I32, &[], &[0], &[]);
+        assert!(none.unwrap_err().to_string().contains(&format!("{w}x{h}")));
+    }
+    let whole = Cluster::new(1, 2, ClusterSize { w: 2, h: 3 }, Values::I32(&[1, 2, 3, 4, 5, 6])).unwrap();
+    assert_eq!((whole.x, whole.y, whole.size().h, whole.values().len(), whole.sum()), (1, 2, 3, 6, 21.0));
+}
+
+#[test]
+fn values_know_whether_there_are_any() {
+    assert!(Values::I32(&[]).is_empty() && Values::F16(&[]).is_empty());
+    assert!(!Values::I16(&[0]).is_empty() && !Values::F32(&[0.0, 1.0]).is_empty());
 }
 
 #[test]

@@ -176,7 +176,7 @@ struct Stored {
 
 impl Stored {
     fn of(cluster: &scheidegg::Cluster<'_>) -> Stored {
-        let Values::F32(values) = cluster.values else { panic!("f32 values were asked for") };
+        let Values::F32(values) = cluster.values() else { panic!("f32 values were asked for") };
         Stored { row: cluster.y.into(), col: cluster.x.into(), values: values.to_vec() }
     }
 }

@@ -109,7 +109,12 @@ fn difference(want: &Clusters<'_>, got: &Clusters<'_>) -> Option<String> {
         return Some(match w.zip(g).enumerate().find(|(_, (w, g))| w != g) {
             Some((i, (w, g))) => format!(
                 "frame {k}: cluster {i} of {ng}: ({}, {}) {:?}, expected of {nw}: ({}, {}) {:?}",
-                g.x, g.y, g.values, w.x, w.y, w.values
+                g.x,
+                g.y,
+                g.values(),
+                w.x,
+                w.y,
+                w.values()
             ),
             None => format!("frame {k}: {ng} clusters, expected {nw}"),
         });

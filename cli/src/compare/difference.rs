@@ -96,7 +96,7 @@ fn note(list: &mut Vec<Pixel>, pixel: Pixel) {
 
 /// The largest difference of two clusters' values, or nothing when all are equal.
 fn difference(a: &Cluster<'_>, b: &Cluster<'_>) -> Option<f64> {
-    let pairs = (0..a.values.len().min(b.values.len())).map(|i| (a.values.get(i), b.values.get(i)));
+    let pairs = (0..a.values().len()).map(|i| (a.values().get(i), b.values().get(i)));
     // A NaN equals nothing: reported, as an infinite difference.
     let by = pairs.filter(|(p, q)| p != q).map(|(p, q)| (p - q).abs());
     by.map(|d| if d.is_nan() { f64::INFINITY } else { d }).reduce(f64::max)
@@ -108,7 +108,7 @@ mod tests {
     use scheidegg::{ClusterSize, Values};
 
     fn cluster(x: u16, y: u16, values: &[i32]) -> Cluster<'_> {
-        Cluster { x, y, size: ClusterSize { w: 2, h: 2 }, values: Values::I32(values) }
+        Cluster::new(x, y, ClusterSize { w: 2, h: 2 }, Values::I32(values)).unwrap()
     }
 
     #[test]

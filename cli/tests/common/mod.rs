@@ -80,7 +80,7 @@ pub fn clusters(path: &Path, size: &str) -> Vec<(u64, u16, u16, Vec<f64>)> {
     let mut out = Vec::new();
     for (k, number) in view.numbers().iter().enumerate() {
         for c in view.frame(k) {
-            out.push((*number, c.x, c.y, (0..c.values.len()).map(|i| c.values.get(i)).collect()));
+            out.push((*number, c.x, c.y, (0..c.values().len()).map(|i| c.values().get(i)).collect()));
         }
     }
     out

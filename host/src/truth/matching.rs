@@ -68,7 +68,7 @@ impl Judge {
             let Some(c) = found else { continue };
             tally.clean_found += 1;
             let cluster = &clusters[c];
-            let over = (0..cluster.values.len()).filter(|i| cluster.values.get(*i) > threshold).count();
+            let over = (0..cluster.values().len()).filter(|i| cluster.values().get(*i) > threshold).count();
             tally.pixels_a_photon[over.min(tally.pixels_a_photon.len() - 1)] += 1;
             if photons.list[p].energy_kev == self.main_kev {
                 tally.full.add(cluster.sum());
