@@ -6,18 +6,17 @@
 use std::path::Path;
 use std::time::Instant;
 
-use scheidegg::io::{Output, Source, open_source};
-use scheidegg::{Error, Finder, FrameBuf, FrameOwner, Frames, Params, Registry, Result};
+use scheidegg::io::{Output, Source};
+use scheidegg::{AUTO, Error, Finder, FrameBuf, FrameOwner, Frames, Params, Registry, Result};
 use serde_json::{Value, json};
 
 use crate::args::BenchArgs;
-use crate::failure::{Failure, Outcome, usage};
-use crate::find::{dark_limit, params_for, registry, same_shape};
-use crate::input;
-use crate::places;
+use crate::failure::{Outcome, usage};
+use crate::find::{params_for, registry};
 use crate::plot::{Axis, BLUE, Chart, GREEN, Layer};
 use crate::say::say;
 use crate::summary::count;
+use crate::{darks, input, places};
 
 /// Runs the subcommand.
 pub fn run(args: &BenchArgs) -> Outcome {
@@ -25,20 +24,23 @@ pub fn run(args: &BenchArgs) -> Outcome {
         places::ends_with("--plot", path, "svg")?;
     }
     let options = args.input.reading.options();
-    let mut data = input::open_all(&args.input.data, &options)?;
-    let Some(dark) = &args.input.dark else {
-        return Err(Failure::Usage(Error::param("--dark", "nothing", "a file of dark frames")));
-    };
-    let mut darks = open_source(dark, &options)?;
+    let mut data = input::open_all("--data", &args.input.data, &options)?;
+    let mut darks = darks::open(&args.input)?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
-    same_shape(dark, darks.shape(), shape)?;
+    darks::same_shape(&*darks, shape)?;
+    if args.backend != AUTO {
+        // Before frames are read, not after.
+        registry(None, false)?.get(&args.backend).map_err(usage)?;
+    }
     data.skip(args.input.first)?;
     let frames = read(&mut *data, args.input.frames)?;
     if frames.is_empty() {
         return Err(Error::Other(format!("{}: no data frames to time", data.name())).into());
     }
-    let darks = read(&mut *darks, dark_limit(dark, &args.input)?)?;
+    let name = darks.name();
+    let darks = read(&mut *darks, darks::limit(&args.input)?)?;
+    check_darks(&name, darks.len() as u64, args.finder.pedestal_samples)?;
 
     let sweep: Vec<Option<usize>> = match args.threads.is_empty() {
         true => vec![None],
@@ -57,6 +59,17 @@ pub fn run(args: &BenchArgs) -> Outcome {
         plot(path, &runs, &params)?;
     }
     Ok(())
+}
+
+/// Refuses too few dark frames, as `find` does.
+fn check_darks(name: &str, frames: u64, samples: Option<u64>) -> Outcome {
+    if let Some(need) = samples.filter(|n| *n > frames) {
+        let what = format!(
+            "{frames} dark frames, the pedestal needs {need} (give more, or --pedestal-samples {frames})"
+        );
+        return Err(Error::file(name, what).into());
+    }
+    darks::enough(name, frames, samples)
 }
 
 /// Up to `limit` frames of a source, in memory.

@@ -45,12 +45,20 @@ fn option(name: String) -> String {
     }
 }
 
+/// What the library says of a parameter, in the words of the command line.
+const WORDS: &[(&str, &str)] = &[("or a window of ", "or --pedestal-samples ")];
+
+/// The words of the library in those of the command line.
+fn in_options(text: &str) -> String {
+    WORDS.iter().fold(text.to_string(), |text, (library, program)| text.replace(library, program))
+}
+
 impl Failure {
     /// Says it on stderr and gives the exit status.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Failed(e) => {
-                eprintln!("scheidegg: {e}");
+                eprintln!("scheidegg: {}", in_options(&e.to_string()));
                 ExitCode::from(1)
             }
             Failure::Usage(e) => {

@@ -4,23 +4,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use scheidegg::io::{Sink, Source, load_mask, load_pedestal, open_sink, open_source, save_pedestal};
+use scheidegg::io::{Sink, Source, load_mask, load_pedestal, open_sink, save_pedestal};
 use scheidegg::pipeline::{Run, Trained};
-use scheidegg::{CpuBackend, Error, Finder, Params, Registry, Result, Shape};
+use scheidegg::{CpuBackend, Error, Finder, Params, PixelMask, Registry, Result, Shape};
 
 use crate::args::{FindArgs, FinderArgs, InputArgs};
 use crate::failure::{Failure, Outcome, usage};
-use crate::places::{self, Named};
+use crate::places;
 use crate::progress::Display;
 use crate::report::{self, Facts, ReportSink, Table};
 use crate::summary::{PedestalHealth, RunReport, print_json};
-use crate::{input, stop};
+use crate::{darks, input, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
     check_places(args)?;
     let stop = stop::on_ctrl_c()?;
-    let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
+    let mut data = input::open_all("--data", &args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.backend.cpu.threads, args.backend.cpu.pin)?;
@@ -77,13 +77,11 @@ pub fn run(args: &FindArgs) -> Outcome {
 
 /// No result in the place of an input: whoever mistypes a name must not lose a run.
 fn check_places(args: &FindArgs) -> Outcome {
-    let mut inputs: Named<'_> = args.input.data.iter().map(|p| ("--data", p.as_path())).collect();
-    for (option, path) in
-        [("--dark", &args.input.dark), ("--pedestal", &args.pedestal), ("--mask", &args.finder.mask)]
-    {
-        inputs.extend(path.iter().map(|p| (option, p.as_path())));
-    }
-    let mut results: Named<'_> = args.out.iter().map(|p| ("--out", p.as_path())).collect();
+    let mut inputs = places::named("--data", &args.input.data);
+    inputs.extend(places::named("--dark", &args.input.dark));
+    inputs.extend(places::named("--pedestal", &args.pedestal));
+    inputs.extend(places::named("--mask", &args.finder.mask));
+    let mut results = places::named("--out", &args.out);
     if let Some(path) = &args.save_pedestal {
         places::ends_with("--save-pedestal", path, "npz")?;
         results.push(("--save-pedestal", path));
@@ -95,10 +93,26 @@ fn check_places(args: &FindArgs) -> Outcome {
 pub fn params_for(args: &FinderArgs, shape: Shape) -> Outcome<Params> {
     let mut params = args.params();
     params.validate(shape).map_err(usage)?;
-    if let Some(path) = &args.mask {
-        params.mask = Some(Arc::new(load_mask(path, shape)?));
-    }
+    params.mask = mask(&args.mask, shape)?.map(Arc::new);
     Ok(params)
+}
+
+/// The pixels of all masks.
+fn mask(paths: &[PathBuf], shape: Shape) -> Result<Option<PixelMask>> {
+    let mut all: Option<PixelMask> = None;
+    for path in paths {
+        let mask = load_mask(path, shape)?;
+        all.get_or_insert_with(|| PixelMask::new(shape)).union(&mask);
+    }
+    if all.as_ref().is_some_and(|m| m.count() == shape.pixels()) {
+        let (of, them) =
+            if paths.len() > 1 { (" with those before it", "these masks") } else { ("", "the mask") };
+        let what = format!(
+            "masks{of} every pixel: none is left to find photons in (what is not 0 in {them} is masked)"
+        );
+        return Err(Error::file(&paths[paths.len() - 1], what));
+    }
+    Ok(all)
 }
 
 /// The backends, with this many threads on the CPU, each of the backend `cpu` on a processor of its own if asked for.
@@ -126,54 +140,12 @@ fn start(
 ) -> Outcome<(String, Option<Trained>)> {
     if let Some(path) = &args.pedestal {
         let pedestal = load_pedestal(path)?;
-        same_shape(path, pedestal.shape, finder.shape())?;
+        darks::same_shape_as(&path.display().to_string(), pedestal.shape, finder.shape())?;
         finder.set_pedestal(&pedestal).map_err(usage)?;
         return Ok((path.display().to_string(), None));
     }
-    let path = args.input.dark.as_ref().expect("clap asks for --dark or --pedestal");
-    Ok((path.display().to_string(), Some(train(finder, path, &args.input, stop)?)))
-}
-
-/// Trains the finder with a file of dark frames.
-pub fn train(
-    finder: &mut dyn Finder,
-    path: &Path,
-    args: &InputArgs,
-    stop: &Arc<AtomicBool>,
-) -> Outcome<Trained> {
-    let limit = dark_limit(path, args)?;
-    let mut darks = open_source(path, &args.reading.options())?;
-    same_shape(path, darks.shape(), finder.shape())?;
-    let mut display = Display::new("train");
-    let mut run = Run::new(finder).stop_flag(stop.clone()).on_progress(move |p| display.show(p));
-    Ok(run.frames(limit).train(&mut *darks)?)
-}
-
-/// Refuses a pedestal or dark frames of another shape than the data frames.
-pub fn same_shape(path: &Path, dark: Shape, data: Shape) -> Result<()> {
-    if dark != data {
-        let what =
-            format!("holds {dark} pixels, the data frames have {data}: both must come from one detector");
-        return Err(Error::file(path, what));
-    }
-    Ok(())
-}
-
-/// How many dark frames are taken. When dark and data are one file, the darks are the frames before `--first`: a frame
-/// that trained the pedestal is not judged by it.
-pub fn dark_limit(path: &Path, args: &InputArgs) -> Outcome<Option<u64>> {
-    let real = |p: &Path| p.canonicalize().ok();
-    let same = real(path).is_some_and(|dark| args.data.first().and_then(|d| real(d)) == Some(dark));
-    if !same {
-        return Ok(args.dark_frames);
-    }
-    let darks = args.dark_frames.unwrap_or(args.first);
-    if darks == 0 || darks > args.first {
-        let expected = "frames beyond those that train the pedestal, as dark and data are one file (--first N takes the \
-                        first N for training)";
-        return Err(Failure::Usage(Error::param("--first", args.first, expected)));
-    }
-    Ok(Some(darks))
+    let (name, trained) = darks::train(finder, &args.input, args.finder.pedestal_samples, stop)?;
+    Ok((name, Some(trained)))
 }
 
 /// Finds the clusters of the frames that were asked for.

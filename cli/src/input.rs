@@ -8,14 +8,14 @@ use scheidegg::{ClusterSize, Error, Payload, Result};
 
 use crate::failure::{Failure, Outcome};
 
-/// Opens files of frames as one source, in the order given.
-pub fn open_all(paths: &[PathBuf], options: &OpenOptions) -> Outcome<Box<dyn Source>> {
+/// Opens the files of frames given to an option as one source, in the order given.
+pub fn open_all(option: &str, paths: &[PathBuf], options: &OpenOptions) -> Outcome<Box<dyn Source>> {
     let mut sources = Vec::new();
     for path in paths {
         sources.push(open_source(path, options)?);
     }
     match sources.len() {
-        0 => Err(Failure::Usage(Error::param("--data", "nothing", "a file of data frames"))),
+        0 => Err(Failure::Usage(Error::param(option, "nothing", "a file of frames"))),
         1 => Ok(sources.remove(0)),
         _ => Ok(Box::new(Chain::new(sources)?)),
     }

@@ -4,6 +4,7 @@ mod args;
 mod backends;
 mod bench;
 mod compare;
+mod darks;
 mod demo;
 mod failure;
 mod find;
@@ -17,6 +18,7 @@ mod say;
 mod simulate;
 mod stop;
 mod summary;
+mod train;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,7 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Find(args) => find::run(&args),
+        Command::Train(args) => train::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Info(args) => info::run(&args),

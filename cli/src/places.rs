@@ -9,6 +9,11 @@ use crate::failure::{Failure, Outcome};
 /// Options with the files given to them.
 pub type Named<'a> = Vec<(&'static str, &'a Path)>;
 
+/// The files given to an option.
+pub fn named<'a>(option: &'static str, paths: impl IntoIterator<Item = &'a PathBuf>) -> Named<'a> {
+    paths.into_iter().map(|p| (option, p.as_path())).collect()
+}
+
 /// Refuses a result that would take the place of an input or of another result.
 pub fn check(inputs: Named<'_>, results: Named<'_>) -> Outcome {
     let mut taken: Vec<(&str, PathBuf)> = inputs.into_iter().map(|(o, p)| (o, place(p))).collect();

@@ -5,6 +5,7 @@ use scheidegg::pipeline::{Stages, Summary, Trained};
 use scheidegg::{Choice, Params, Pedestal};
 use serde_json::{Value, json};
 
+use crate::darks::WINDOW;
 use crate::plot::grouped;
 use crate::report::Table;
 use crate::say::say;
@@ -59,8 +60,48 @@ impl PedestalHealth {
         }
     }
 
+    /// The state in words, with the dark frames that it came from.
+    pub fn rows(&self, dark: &str, trained: Option<&Trained>) -> Vec<(String, String)> {
+        let row = |name: &str, value: String| (name.to_string(), value);
+        let mut rows = vec![row("from", dark.to_string())];
+        if let Some(t) = trained {
+            rows.push(row("dark frames", format!("{}, window {}", count(t.frames), self.window(t))));
+            if t.health != Health::default() {
+                rows.push(row("faults", faults(&t.health)));
+            }
+        }
+        rows.push(row("median", format!("mean {:.1} ADU, noise {:.2} ADU", self.mean_adu, self.noise_adu)));
+        let mut pixels = format!("{} quiet (no noise), ", self.quiet.len());
+        pixels += &format!("{} hot (noise above {HOT} times the median), ", self.hot.len());
+        pixels += &format!("{} masked", self.masked + self.untrained);
+        rows.push(row("pixels", pixels));
+        rows
+    }
+
+    fn window(&self, trained: &Trained) -> String {
+        match self.samples == trained.frames && self.samples < WINDOW {
+            true => {
+                format!("{} (all of them; {} where there are as many)", count(self.samples), count(WINDOW))
+            }
+            false => count(self.samples),
+        }
+    }
+
+    /// The state as a JSON object.
+    pub fn json(&self) -> Value {
+        json!({
+            "samples": self.samples,
+            "median_mean_adu": self.mean_adu,
+            "median_noise_adu": self.noise_adu,
+            "quiet_pixels": self.quiet.len(),
+            "hot_pixels": self.hot.len(),
+            "masked_pixels": self.masked,
+            "untrained_pixels": self.untrained,
+        })
+    }
+
     /// Sentences that need attention.
-    fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.exposed > 0 {
             let (pixels, some) = (self.exposed, first_of(&self.quiet));
@@ -145,19 +186,6 @@ impl RunReport {
         for reason in &self.choice.reasons {
             run.push(row("", reason.clone()));
         }
-        let p = &self.pedestal;
-        let mut pedestal = vec![row("from", self.dark.clone())];
-        if let Some(t) = &self.trained {
-            pedestal.push(row("dark frames", format!("{}, window {}", count(t.frames), count(p.samples))));
-            if t.health != Health::default() {
-                pedestal.push(row("faults", faults(&t.health)));
-            }
-        }
-        pedestal.push(row("median", format!("mean {:.1} ADU, noise {:.2} ADU", p.mean_adu, p.noise_adu)));
-        let mut pixels = format!("{} quiet (no noise), ", p.quiet.len());
-        pixels += &format!("{} hot (noise above {HOT} times the median), ", p.hot.len());
-        pixels += &format!("{} masked", p.masked + p.untrained);
-        pedestal.push(row("pixels", pixels));
         let q = &self.params;
         let asked = vec![
             row("cluster", format!("{}, stored as {}", q.size, q.payload)),
@@ -165,6 +193,7 @@ impl RunReport {
             row("mode", format!("{}, noise {}, precision {}{}", q.update, q.noise, q.precision, rest_of(q))),
         ];
         let table = |title: &str, rows| Table { title: title.into(), rows };
+        let pedestal = self.pedestal.rows(&self.dark, self.trained.as_ref());
         vec![table("Run", run), table("Pedestal", pedestal), table("Parameters", asked)]
     }
 
@@ -181,7 +210,7 @@ impl RunReport {
 
     /// The summary as a JSON object.
     pub fn json(&self) -> Value {
-        let (s, p, q) = (&self.summary, &self.pedestal, &self.params);
+        let (s, q) = (&self.summary, &self.params);
         json!({
             "data": self.data,
             "dark": self.dark,
@@ -207,20 +236,8 @@ impl RunReport {
                 "device": self.choice.device,
                 "reasons": self.choice.reasons,
             },
-            "training": self.trained.as_ref().map(|t| json!({
-                "frames": t.frames,
-                "seconds": t.seconds,
-                "health": health(&t.health),
-            })),
-            "pedestal": {
-                "samples": p.samples,
-                "median_mean_adu": p.mean_adu,
-                "median_noise_adu": p.noise_adu,
-                "quiet_pixels": p.quiet.len(),
-                "hot_pixels": p.hot.len(),
-                "masked_pixels": p.masked,
-                "untrained_pixels": p.untrained,
-            },
+            "training": self.trained.as_ref().map(training),
+            "pedestal": self.pedestal.json(),
             "params": params(q),
             "written": self.written,
             "warnings": self.warnings(),
@@ -302,6 +319,11 @@ fn rest_of(q: &Params) -> String {
         out += &format!(", {} lanes", q.lanes);
     }
     out
+}
+
+/// A training, for JSON.
+pub fn training(t: &Trained) -> Value {
+    json!({ "frames": t.frames, "seconds": t.seconds, "health": health(&t.health) })
 }
 
 /// What was wrong with frames, for JSON.

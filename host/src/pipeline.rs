@@ -111,12 +111,13 @@ pub struct Run<'a> {
     progress: Listener<'a>,
     first: u64,
     frames: Option<u64>,
+    fewer_darks: bool,
 }
 
 impl<'a> Run<'a> {
     /// A run over all frames that nothing stops.
     pub fn new(finder: &'a mut dyn Finder) -> Self {
-        Run { finder, stop: Arc::default(), progress: None, first: 0, frames: None }
+        Run { finder, stop: Arc::default(), progress: None, first: 0, frames: None, fewer_darks: false }
     }
 
     /// Ends the run early when the flag becomes true: nothing more is read, what was read is finished, and the sinks
@@ -141,6 +142,14 @@ impl<'a> Run<'a> {
     /// Takes at most `frames` frames of the next source.
     pub fn frames(&mut self, frames: impl Into<Option<u64>>) -> &mut Self {
         self.frames = frames.into();
+        self
+    }
+
+    /// Whether training may end with fewer dark frames than
+    /// [`Params::pedestal_samples`](scheidegg_finder::Params::pedestal_samples), at least 2: the pedestal's window is then
+    /// as many. Without this they are too few.
+    pub fn fewer_darks(&mut self, fewer: bool) -> &mut Self {
+        self.fewer_darks = fewer;
         self
     }
 
@@ -173,12 +182,10 @@ impl<'a> Run<'a> {
             return Err(Error::Stopped);
         }
         if frames < need {
-            let way = match frames {
-                0 | 1 => "give at least 2".to_string(),
-                n => format!("give more, or --pedestal-samples {n}"),
-            };
-            let what = format!("{frames} dark frames, the pedestal needs {need} ({way})");
-            return Err(Error::file(name, what));
+            if frames < 2 || !self.fewer_darks {
+                return Err(Error::file(name, too_few(frames, need)));
+            }
+            self.finder.finish_training()?;
         }
         Ok(Trained { frames, health: darks.health(), seconds: start.elapsed().as_secs_f64() })
     }
@@ -258,6 +265,20 @@ impl<'a> Run<'a> {
         let left = source.remaining()?.saturating_sub(self.first);
         Some(self.frames.map_or(left, |n| n.min(left)))
     }
+}
+
+/// What is said of fewer dark frames than the pedestal's window needs.
+fn too_few(frames: u64, need: u64) -> String {
+    let has = match frames {
+        0 => "no dark frames".to_string(),
+        1 => "1 dark frame".to_string(),
+        n => format!("{n} dark frames"),
+    };
+    let way = match frames {
+        0 | 1 => "give at least 2".to_string(),
+        n => format!("give more, or a window of {n}"),
+    };
+    format!("{has}, the pedestal needs {need} ({way})")
 }
 
 fn report(progress: &mut Listener<'_>, now: Progress) {

@@ -162,7 +162,8 @@ fn masks_are_loaded() {
     assert!(said(mask("|u1", "(9, 6)")).contains("shape 9 x 6, expected 6 x 9"));
     assert!(said(mask("|u1", "(54,)")).contains("[54]"));
     assert!(said(mask("<u2", "(3, 9)")).contains("3 x 9"));
-    assert!(said(mask("|i1", "(6, 9)")).contains("|i1"));
+    assert_eq!(mask("|i1", "(6, 9)").unwrap(), expected);
+    assert!(said(mask("<f2", "(3, 9)")).contains("<f2"));
     assert!(said(mask("<u2", "(6, 9)")).contains("is cut"));
 }
 

@@ -1,10 +1,13 @@
-//! `find`.
+//! `find` and `train`.
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-use super::{BackendArgs, FinderArgs, InputArgs};
+use scheidegg::{Noise, Precision};
+
+use super::finder::word;
+use super::{BackendArgs, FinderArgs, InputArgs, ReadingArgs};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("start").required(true).args(["dark", "pedestal"]))]
@@ -29,6 +32,38 @@ pub struct FindArgs {
     /// Write the pedestal as training left it
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub save_pedestal: Option<PathBuf>,
+    /// Print the summary as one JSON object
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// Dark frames, in this order: raw masters (.json, .raw), .npy or .dat
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true, help_heading = "Frames")]
+    pub dark: Vec<PathBuf>,
+    /// Take at most this many dark frames
+    #[arg(long, value_name = "N", help_heading = "Frames")]
+    pub dark_frames: Option<u64>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+    /// Dark frames in the pedestal's window; darks beyond these update it [default: all, at most 1000]
+    #[arg(long, value_name = "N", help_heading = "Pedestal")]
+    pub pedestal_samples: Option<u64>,
+    /// Precision that `find` is going to be asked for: f32, f64f32, f64 (the pedestal of the latter two is the same)
+    #[arg(long, default_value = "f32", value_parser = word::<Precision>(Precision::ALL, Precision::word),
+        help_heading = "Pedestal")]
+    pub precision: Precision,
+    /// Noise that `find` is going to be asked for: fixed is the noise of the window, whatever dark frames follow it
+    #[arg(long, default_value = "tracked", value_parser = word::<Noise>(Noise::ALL, Noise::word),
+        help_heading = "Pedestal")]
+    pub noise: Noise,
+    /// The pedestal, for `find --pedestal`
+    #[arg(long, value_name = "FILE.npz", help_heading = "Results")]
+    pub out: PathBuf,
+    /// Folder for report.html and its pictures of the pedestal
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub report: Option<PathBuf>,
     /// Print the summary as one JSON object
     #[arg(long, help_heading = "Results")]
     pub json: bool,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::darks::WINDOW;
 use clap::Args;
 use scheidegg::{ClusterSize, Noise, Params, Payload, Precision, Ties, Update};
 
@@ -39,12 +40,12 @@ pub struct FinderArgs {
     /// A pixel's noise is never taken to be below this many ADU; 0 for no floor
     #[arg(long, value_name = "ADU", default_value_t = 0.0, allow_negative_numbers = true)]
     pub noise_floor: f64,
-    /// Dark frames in the pedestal's window; darks beyond these update it
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub pedestal_samples: u64,
-    /// Pixels that take no part: npy of rows x cols, not 0 masks
-    #[arg(long, value_name = "FILE")]
-    pub mask: Option<PathBuf>,
+    /// Dark frames in the pedestal's window; darks beyond these update it [default: all, at most 1000]
+    #[arg(long, value_name = "N")]
+    pub pedestal_samples: Option<u64>,
+    /// Pixels that take no part: npy of rows x cols, bool or integers, not 0 masks. Several masks are united
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub mask: Vec<PathBuf>,
 }
 
 impl FinderArgs {
@@ -60,7 +61,7 @@ impl FinderArgs {
             lanes: self.lanes,
             noise_floor_adu: self.noise_floor,
             payload: self.payload,
-            pedestal_samples: self.pedestal_samples,
+            pedestal_samples: self.pedestal_samples.unwrap_or(WINDOW),
             ..Params::new(self.size)
         }
     }

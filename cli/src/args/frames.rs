@@ -10,9 +10,9 @@ use scheidegg::io::OpenOptions;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Frames")]
 pub struct InputArgs {
-    /// Dark frames: a raw master (.json, .raw), .npy or .dat
-    #[arg(long, value_name = "FILE")]
-    pub dark: Option<PathBuf>,
+    /// Dark frames, in this order: raw masters (.json, .raw), .npy or .dat
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub dark: Vec<PathBuf>,
     /// Data frames, in this order: raw masters, .npy or .dat
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub data: Vec<PathBuf>,
@@ -30,7 +30,7 @@ pub struct InputArgs {
 }
 
 /// What files leave to their reader.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Frames")]
 pub struct ReadingArgs {
     /// Pixels that are not in gain 0: mask them in their frame and count them, or keep their charge bits as they are

@@ -11,7 +11,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
 pub use compute::{BackendArgs, BackendsArgs, BenchArgs, CpuArgs};
-pub use find::FindArgs;
+pub use find::{FindArgs, TrainArgs};
 pub use finder::FinderArgs;
 pub use frames::{InputArgs, ReadingArgs};
 pub use results::{CompareArgs, InfoArgs};
@@ -38,6 +38,8 @@ pub struct Cli {
 pub enum Command {
     /// Train the pedestal with dark frames, find the photons in data frames, write their clusters
     Find(Box<FindArgs>),
+    /// Train the pedestal with dark frames and save it, for `find --pedestal`
+    Train(Box<TrainArgs>),
     /// Simulate a MÖNCH in copper fluorescence, find its photons, compare with the truth, draw the report
     Demo(DemoArgs),
     /// Write simulated dark and data frames to files

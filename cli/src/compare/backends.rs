@@ -5,8 +5,8 @@ use scheidegg::{ClustersBuf, Error, Finder, FrameBuf, FrameOwner, Plane, Result}
 use super::difference::Difference;
 use crate::args::CompareArgs;
 use crate::failure::{Failure, Outcome, usage};
-use crate::find::{params_for, registry, train};
-use crate::{input, stop};
+use crate::find::{params_for, registry};
+use crate::{darks, input, stop};
 
 /// Frames that both find at a time.
 const BATCH: usize = 64;
@@ -14,18 +14,18 @@ const BATCH: usize = 64;
 /// Runs both backends; also says whether their pedestals differ at the end.
 pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
     let stop = stop::on_ctrl_c()?;
-    let Some(dark) = &args.input.dark else {
+    if args.input.dark.is_empty() {
         let e = Error::param("--dark", "nothing", "a file of dark frames, to compare two backends");
         return Err(Failure::Usage(e));
-    };
-    let mut data = input::open_all(&args.input.data, &args.input.reading.options())?;
+    }
+    let mut data = input::open_all("--data", &args.input.data, &args.input.reading.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.cpu.threads, args.cpu.pin)?;
     let mut a = registry.build(&args.a, shape, &params).map_err(usage)?;
     let mut b = registry.build(&args.b, shape, &params).map_err(usage)?;
     for finder in [&mut a, &mut b] {
-        train(&mut **finder, dark, &args.input, &stop)?;
+        darks::train(&mut **finder, &args.input, args.finder.pedestal_samples, &stop)?;
     }
     let there = data.skip(args.input.first)?;
     if there < args.input.first {

@@ -40,8 +40,20 @@ pub struct Facts {
 /// # Errors
 /// [`Error::Io`] naming the file.
 pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
+    write_pictures(dir, facts, &pictures::all(sink, pedestal))
+}
+
+/// Writes `report.html` and its pictures of a pedestal into a folder, which is made when it is not there. Returns the
+/// page's path.
+///
+/// # Errors
+/// [`Error::Io`] naming the file.
+pub fn write_pedestal(dir: &Path, facts: &Facts, pedestal: &Pedestal) -> Result<PathBuf> {
+    write_pictures(dir, facts, &pictures::of_pedestal(pedestal))
+}
+
+fn write_pictures(dir: &Path, facts: &Facts, pictures: &[pictures::Named]) -> Result<PathBuf> {
     places::folder(dir)?;
-    let pictures = pictures::all(sink, pedestal);
     pictures.par_iter().try_for_each(|p| {
         put(&dir.join(format!("{}.svg", p.file)), p.picture.svg.as_bytes())?;
         let path = dir.join(format!("{}.png", p.file));
@@ -49,7 +61,7 @@ pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Ped
         put(&path, &png)
     })?;
     let page = dir.join("report.html");
-    put(&page, html::page(&facts.title, &facts.tables, &facts.warnings, &pictures).as_bytes())?;
+    put(&page, html::page(&facts.title, &facts.tables, &facts.warnings, pictures).as_bytes())?;
     Ok(page)
 }
 

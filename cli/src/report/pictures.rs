@@ -28,19 +28,20 @@ const NO_CLUSTERS: &str = "no clusters";
 /// All pictures in the order of the report.
 pub fn all(sink: &ReportSink, pedestal: Option<&Pedestal>) -> Vec<Named> {
     let mut out = vec![spectrum(sink), hits(sink), timeline(sink), eta_map(sink), eta_profiles(sink)];
-    if let Some(p) = pedestal {
-        let (mean, noise) = (values(p, Pedestal::mean), values(p, Pedestal::noise));
-        out.push(pedestal_map(p, "pedestal_mean", "Pedestal", "pedestal mean (ADU)", &mean));
-        out.push(pedestal_histogram("pedestal_mean_histogram", "Pedestal", "pedestal mean (ADU)", &mean));
-        out.push(pedestal_map(p, "pedestal_noise", "Noise", "noise, standard deviation (ADU)", &noise));
-        out.push(pedestal_histogram(
-            "pedestal_noise_histogram",
-            "Noise",
-            "noise, standard deviation (ADU)",
-            &noise,
-        ));
-    }
+    out.extend(pedestal.into_iter().flat_map(of_pedestal));
     out
+}
+
+/// The pictures of a pedestal.
+pub fn of_pedestal(p: &Pedestal) -> Vec<Named> {
+    let (mean, noise) = (values(p, Pedestal::mean), values(p, Pedestal::noise));
+    let noise_unit = "noise, standard deviation (ADU)";
+    vec![
+        pedestal_map(p, "pedestal_mean", "Pedestal", "pedestal mean (ADU)", &mean),
+        pedestal_histogram("pedestal_mean_histogram", "Pedestal", "pedestal mean (ADU)", &mean),
+        pedestal_map(p, "pedestal_noise", "Noise", noise_unit, &noise),
+        pedestal_histogram("pedestal_noise_histogram", "Noise", noise_unit, &noise),
+    ]
 }
 
 fn empty(sink: &ReportSink) -> Option<String> {

@@ -134,21 +134,3 @@ fn mask_of(array: &Array, name: &str, shape: Shape, path: &Path) -> Result<Pixel
     let bytes = bytes.map_err(|what| Error::file(path, format!("array {name} {what}")))?;
     PixelMask::from_bools(shape, &bytes.iter().map(|b| *b != 0).collect::<Vec<_>>())
 }
-
-/// Loads a mask from a `.npy` file of `bool` or `u8`, `rows x cols`; what is not 0 is masked.
-///
-/// # Errors
-/// [`Error::File`] for another type or order, [`Error::ShapeMismatch`] for another shape than `shape`.
-pub fn load_mask(path: &Path, shape: Shape) -> Result<PixelMask> {
-    let array = {
-        let (blob, bytes) = super::read_at::Blob::open(path)?;
-        Array::at(blob, 0, bytes).map_err(|what| Error::file(path, what))?
-    };
-    if let &[rows, cols] = array.header.shape.as_slice()
-        && (rows, cols) != (shape.rows as u64, shape.cols as u64)
-    {
-        let got = Shape { rows: rows as usize, cols: cols as usize };
-        return Err(Error::ShapeMismatch { what: path.display().to_string(), expected: shape, got });
-    }
-    mask_of(&array, "of the mask", shape, path)
-}

@@ -70,7 +70,7 @@ fn first_and_frames_choose_and_read_no_frame_more() {
 fn too_few_darks_are_refused_and_more_update() {
     let mut finder = untrained();
     let e = Run::new(&mut *finder).train(&mut CountSource::new(SHAPE, 8)).unwrap_err().to_string();
-    assert_eq!(e, "count.npy: 8 dark frames, the pedestal needs 10 (give more, or --pedestal-samples 8)");
+    assert_eq!(e, "count.npy: 8 dark frames, the pedestal needs 10 (give more, or a window of 8)");
     let mut finder = untrained();
     assert_eq!(Run::new(&mut *finder).train(&mut CountSource::new(SHAPE, 13)).unwrap().frames, 13);
     let updated = finder.pedestal(0).unwrap();

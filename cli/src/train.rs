@@ -1,0 +1,94 @@
+//! `train`: dark frames to a pedestal in a file.
+
+use scheidegg::io::save_pedestal;
+use scheidegg::pipeline::Trained;
+use scheidegg::{ClusterSize, Params, Registry};
+use serde_json::{Value, json};
+
+use crate::args::{InputArgs, TrainArgs};
+use crate::darks::WINDOW;
+use crate::failure::{Outcome, usage};
+use crate::report::{self, Facts, Table};
+use crate::say::say;
+use crate::summary::{PedestalHealth, print_json, print_tables, training};
+use crate::{darks, places, stop};
+
+/// Runs the subcommand.
+pub fn run(args: &TrainArgs) -> Outcome {
+    places::ends_with("--out", &args.out, "npz")?;
+    places::check(places::named("--dark", &args.dark), places::named("--out", [&args.out]))?;
+    let stop = stop::on_ctrl_c()?;
+    let mut source = darks::open(&input(args))?;
+    let shape = source.shape();
+    let params = params(args)?;
+    params.validate(shape).map_err(usage)?;
+    if let Some(dir) = &args.report {
+        places::folder(dir)?;
+    }
+    // Training is integer sums, the same on every backend.
+    let mut finder = Registry::standard().build("cpu", shape, &params).map_err(usage)?;
+    let trained =
+        darks::train_with(&mut *finder, &mut *source, args.dark_frames, args.pedestal_samples, &stop)?;
+    let pedestal = finder.pedestal(0)?;
+    save_pedestal(&args.out, &pedestal)?;
+
+    let health = PedestalHealth::of(&pedestal, &params);
+    let mut written = vec![args.out.display().to_string()];
+    let mut warnings = trained.health.warnings.clone();
+    warnings.extend(health.warnings());
+    let dark = source.name();
+    let mut drawn = Ok(());
+    if let Some(dir) = &args.report {
+        let table = Table { title: "Pedestal".into(), rows: health.rows(&dark, Some(&trained)) };
+        let facts =
+            Facts { title: format!("Pedestal of {dark}"), tables: vec![table], warnings: warnings.clone() };
+        drawn = report::write_pedestal(dir, &facts, &pedestal).map(|p| written.push(p.display().to_string()));
+    }
+    // The pedestal is saved, whatever became of the pictures.
+    if args.json {
+        print_json(&object(&dark, &trained, &health, &written, &warnings));
+    } else {
+        print_tables(&[Table { title: String::new(), rows: health.rows(&dark, Some(&trained)) }]);
+        written.iter().for_each(|file| say!("written      {file}"));
+        warnings.iter().for_each(|w| say!("warning      {w}"));
+    }
+    Ok(drawn?)
+}
+
+/// What the darks of `find` would be.
+fn input(args: &TrainArgs) -> InputArgs {
+    InputArgs {
+        dark: args.dark.clone(),
+        data: Vec::new(),
+        first: 0,
+        frames: None,
+        dark_frames: args.dark_frames,
+        reading: args.reading.clone(),
+    }
+}
+
+/// Of the parameters only those matter that a pedestal depends on.
+fn params(args: &TrainArgs) -> Outcome<Params> {
+    Ok(Params {
+        precision: args.precision,
+        noise: args.noise,
+        pedestal_samples: args.pedestal_samples.unwrap_or(WINDOW),
+        ..Params::new(ClusterSize::square(3).map_err(usage)?)
+    })
+}
+
+fn object(
+    dark: &str,
+    trained: &Trained,
+    health: &PedestalHealth,
+    written: &[String],
+    warnings: &[String],
+) -> Value {
+    json!({
+        "dark": dark,
+        "training": training(trained),
+        "pedestal": health.json(),
+        "written": written,
+        "warnings": warnings,
+    })
+}
