@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::BenchArgs;
 use crate::failure::{Outcome, usage};
 use crate::find::{params_for, registry};
-use crate::plot::{Axis, BLUE, Chart, GREEN, Layer};
+use crate::plot::{Axis, BLUE, Chart, GREEN, Layer, Legend};
 use crate::say::say;
 use crate::summary::count;
 use crate::{darks, input, places};
@@ -175,18 +175,17 @@ fn find(finder: &mut dyn Finder, frames: Frames<'_>) -> Result<u64> {
 }
 
 impl Measured {
-    /// The value that `share` of the repetitions are not above.
-    fn quantile(&self, share: f64) -> f64 {
-        self.us[((self.us.len() - 1) as f64 * share).round() as usize]
-    }
-
     fn median(&self) -> f64 {
-        self.quantile(0.5)
+        self.us[self.us.len() / 2]
     }
 
-    /// Between the first and the third quartile.
+    /// From the fastest to the slowest repetition.
     fn spread(&self) -> f64 {
-        self.quantile(0.75) - self.quantile(0.25)
+        self.slowest() - self.us[0]
+    }
+
+    fn slowest(&self) -> f64 {
+        self.us[self.us.len() - 1]
     }
 
     fn frames_a_second(&self) -> f64 {
@@ -211,6 +210,7 @@ impl Measured {
             "clusters": self.clusters,
             "median_us": self.median(),
             "min_us": self.us[0],
+            "max_us": self.slowest(),
             "spread_us": self.spread(),
             "frames_per_s": self.frames_a_second(),
             "gb_per_s": self.gigabytes_a_second(),
@@ -229,6 +229,7 @@ impl Measured {
                 count(self.clusters),
                 self.us.len()
             );
+            say!("times are those of a frame; spread: from the fastest to the slowest repetition");
             say!(
                 "{:>10} {:>10} {:>10} {:>10} {:>8}  backend",
                 "median us",
@@ -251,25 +252,79 @@ impl Measured {
     }
 }
 
-/// Frames a second over threads, beside what the first number of threads promises.
+/// Draws frames a second over threads, beside what the first number of threads promises.
 fn plot(path: &Path, runs: &[Measured], params: &Params) -> Outcome {
-    let at = |m: &Measured| (m.threads.unwrap_or(1) as f64, m.frames_a_second());
-    let points: Vec<(f64, f64)> = runs.iter().map(at).collect();
-    let most = points.iter().map(|p| p.0).fold(1.0, f64::max);
-    let (threads, speed) = points[0];
-    let ideal = vec![(threads, speed), (most, speed * most / threads)];
-    let top = points.iter().chain(&ideal).map(|p| p.1).fold(0.0, f64::max);
-    let chart = Chart {
-        title: format!("{}, {} {} {}", runs[0].backend, params.size, params.update, params.precision),
-        x: Axis::linear("threads", 0.0, most),
+    let mut out = Output::create(path)?;
+    out.write(chart(runs, params).draw().svg.as_bytes())?;
+    Ok(out.finish()?)
+}
+
+/// Every number of threads as the median with a bar from the slowest to the fastest repetition.
+fn chart(runs: &[Measured], params: &Params) -> Chart {
+    let at = |m: &Measured| {
+        let rate = |us: f64| 1e6 / us;
+        (m.threads.unwrap_or(1) as f64, rate(m.median()), rate(m.slowest()), rate(m.us[0]))
+    };
+    let mut points: Vec<_> = runs.iter().map(at).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = points[points.len() - 1].0;
+    let (threads, speed, ..) = points[0];
+    let ideal = vec![(0.0, 0.0), (most, speed * most / threads)];
+    let top = points.iter().map(|p| p.3).chain([ideal[1].1]).fold(0.0, f64::max);
+    let reps = runs[0].us.len();
+    Chart {
+        title: format!(
+            "{}, {} {} {}, {} frames, {reps} repetitions",
+            runs[0].backend,
+            params.size,
+            params.update,
+            params.precision,
+            count(runs[0].frames as u64)
+        ),
+        // Room for the last bar.
+        x: Axis::whole("threads", 0.0, most + 0.03 * most.max(4.0)),
         y: Axis::linear("frames/s", 0.0, top * 1.05),
         layers: vec![
-            Layer::Line { name: "proportional".into(), colour: GREEN, points: ideal },
-            Layer::Line { name: "measured".into(), colour: BLUE, points },
+            Layer::Line { name: "in proportion".into(), colour: GREEN, points: ideal, dashed: true },
+            Layer::Points { name: "median, min to max".into(), colour: BLUE, points },
         ],
+        legend: Legend::Beside,
         empty: None,
-    };
-    let mut out = Output::create(path)?;
-    out.write(chart.draw().svg.as_bytes())?;
-    Ok(out.finish()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scheidegg::ClusterSize;
+
+    fn measured(threads: usize, us: &[f64]) -> Measured {
+        Measured {
+            backend: "cpu".into(),
+            device: "any".into(),
+            threads: Some(threads),
+            frames: 100,
+            bytes: 320_000,
+            clusters: 7,
+            us: us.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_plot_has_whole_threads_and_a_bar_for_every_point() {
+        let runs =
+            [measured(2, &[50.0, 52.0, 80.0]), measured(1, &[100.0, 101.0, 103.0]), measured(3, &[40.0; 3])];
+        let params = Params::new(ClusterSize::square(3).unwrap());
+        let chart = chart(&runs, &params);
+        let ticks = chart.x.ticks(8);
+        assert!(ticks.major.iter().map(|t| t.0).chain(ticks.minor).all(|v| v.fract() == 0.0));
+        let Layer::Points { points, .. } = &chart.layers[1] else { panic!("{:?}", chart.layers[1]) };
+        assert_eq!(points.iter().map(|p| p.0).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+        assert_eq!(points[1], (2.0, 1e6 / 52.0, 1e6 / 80.0, 1e6 / 50.0));
+        let svg = chart.draw().svg;
+        assert_eq!(svg.matches("<circle").count(), 4, "three points and the legend's");
+        // The words stand right of the plot, which is 560 wide.
+        let words = svg.split("<text x=\"").find(|t| t.contains("in proportion")).unwrap();
+        assert!(words.split('"').next().unwrap().parse::<f64>().unwrap() > 600.0, "{words}");
+    }
 }

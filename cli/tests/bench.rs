@@ -31,7 +31,9 @@ fn a_sweep_prints_a_line_a_number_of_threads_and_draws_a_plot() {
         assert_eq!(line["clusters"], lines[0]["clusters"]);
         assert!(line["clusters"].as_u64().unwrap() > 100, "{line}");
         let us = |name: &str| line[name].as_f64().unwrap();
-        assert!(us("min_us") > 0.0 && us("min_us") <= us("median_us") && us("spread_us") >= 0.0, "{line}");
+        assert!(us("min_us") > 0.0 && us("min_us") <= us("median_us"), "{line}");
+        assert!(us("median_us") <= us("max_us"), "{line}");
+        assert_eq!(us("spread_us"), us("max_us") - us("min_us"), "{line}");
     }
     assert!(std::fs::read_to_string(&svg).unwrap().contains("frames/s"));
 }

@@ -29,7 +29,8 @@ pub struct CpuArgs {
     pub pin: bool,
 }
 
-/// Every repetition starts from the trained pedestal, so that it finds the same clusters; a difference is an error.
+/// Every repetition starts from the trained pedestal, so that it finds the same clusters; a difference is an error. Times
+/// are those of a frame: the median and the fastest of the repetitions, and their spread, from the fastest to the slowest.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(flatten)]
@@ -49,7 +50,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..),
         help_heading = "What computes")]
     pub reps: u32,
-    /// Draw frames a second over threads
+    /// Draw frames a second over threads: the median, with a bar from the slowest to the fastest repetition
     #[arg(long, value_name = "FILE.svg", help_heading = "Results")]
     pub plot: Option<PathBuf>,
     /// Print one JSON object a line, one for every number of threads

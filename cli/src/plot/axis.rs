@@ -77,8 +77,12 @@ impl Axis {
         let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         let largest = self.low.abs().max(self.high.abs());
-        // Large numbers as a few digits and a factor.
-        let power = if largest >= 1e6 { (largest.log10().floor() as i32 / 3) * 3 } else { 0 };
+        // Large numbers as a few digits and a factor, unless they differ in the last digits of many.
+        let power = if largest >= 1e6 && step > largest * 1e-5 {
+            (largest.log10().floor() as i32 / 3) * 3
+        } else {
+            0
+        };
         let unit = 10f64.powi(power);
         let digits = (-(step / unit).log10().floor()).clamp(0.0, 9.0) as usize;
         let major = (first..=last)
@@ -189,6 +193,8 @@ mod tests {
         let big = Axis::linear("frame", 0.0, 3e9);
         assert_eq!(words(&big, 3), ["0", "1", "2", "3"]);
         assert_eq!(big.label(&big.ticks(3)), "frame (×10⁹)");
+        let late = Axis::whole("frame", 281_474_976_710_600.0, 281_474_976_710_640.0);
+        assert_eq!(words(&late, 2), ["281 474 976 710 600", "281 474 976 710 620", "281 474 976 710 640"]);
         assert_eq!(words(&Axis::log("", 1.0, 2e4), 8), ["1", "10", "10²", "10³", "10⁴"]);
         assert_eq!(words(&Axis::log("", 1.2, 15.0), 8), ["2", "5", "10"]);
         assert_eq!(words(&Axis::log("", 0.8, 8.0), 8), ["1.0", "2.0", "5.0"]);

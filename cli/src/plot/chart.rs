@@ -3,28 +3,44 @@
 use super::axis::{Axis, Ticks};
 use super::svg::{Anchor, Canvas, Picture, Rect, TEXT, width_of};
 
-/// Something that is drawn into a chart.
+/// Something that is drawn into a chart. Without a name it has no line in the legend.
 #[derive(Clone, Debug)]
 pub enum Layer {
     /// A histogram as steps: bin `i` reaches from `first + i*width` to the next, with `values[i]`.
     Steps { name: String, colour: &'static str, first: f64, width: f64, values: Vec<f64> },
     /// A line through points.
-    Line { name: String, colour: &'static str, points: Vec<(f64, f64)> },
+    Line { name: String, colour: &'static str, points: Vec<(f64, f64)>, dashed: bool },
+    /// Points joined by a line, each with a bar from low to high: `(x, y, low, high)`.
+    Points { name: String, colour: &'static str, points: Vec<(f64, f64, f64, f64)> },
     /// The space between a low and a high line, `(x, low, high)`.
     Band { name: String, colour: &'static str, points: Vec<(f64, f64, f64)> },
-    /// A line across the chart at one x, with its words.
+    /// A line across the chart at one x.
     Mark { name: String, x: f64 },
+    /// A part of the x axis, from low to high, where there is nothing.
+    Gaps { name: String, parts: Vec<(f64, f64)> },
 }
 
 impl Layer {
-    fn name(&self) -> &str {
+    /// The words in the legend.
+    pub(super) fn name(&self) -> &str {
         match self {
             Layer::Steps { name, .. }
             | Layer::Line { name, .. }
+            | Layer::Points { name, .. }
             | Layer::Band { name, .. }
-            | Layer::Mark { name, .. } => name,
+            | Layer::Mark { name, .. }
+            | Layer::Gaps { name, .. } => name,
         }
     }
+}
+
+/// Where the words of the layers stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Legend {
+    /// In a box between the axes, where it hides the least.
+    Inside,
+    /// Right of the plot, each beside the end of its line.
+    Beside,
 }
 
 /// Axes and layers.
@@ -34,15 +50,18 @@ pub struct Chart {
     pub x: Axis,
     pub y: Axis,
     pub layers: Vec<Layer>,
+    pub legend: Legend,
     /// Words in the middle instead of data: why there is nothing to see.
     pub empty: Option<String>,
 }
 
 const AXIS: &str = "#1a1a1a";
-const GRID: &str = "#e4e4e4";
+pub(super) const GRID: &str = "#e4e4e4";
+pub(super) const MARK: &str = "#666666";
+pub(super) const GAP: &str = "#b0b0b0";
 const TITLE: f64 = 17.0;
 /// Size of the space between the axes.
-const PLOT: (f64, f64) = (620.0, 360.0);
+const PLOT: (f64, f64) = (560.0, 380.0);
 
 impl Chart {
     /// The picture.
@@ -58,32 +77,39 @@ impl Chart {
         }
         frame(&mut canvas, plot, (&self.x, &x_ticks), (&self.y, &y_ticks));
         canvas.text((plot.x, 26.0), Anchor::Start, TITLE, &self.title);
-        self.legend(&mut canvas, plot);
+        let legend = self.draw_legend(&mut canvas, plot);
         if let Some(why) = &self.empty {
             canvas.text((plot.x + plot.w / 2.0, plot.y + plot.h / 2.0), Anchor::Middle, TITLE, why);
         }
-        let right = (last_half(&x_ticks) + 10.0).max(24.0);
-        canvas.finish(plot.right() + right, plot.bottom() + 62.0, &self.title)
+        let right = (last_half(&x_ticks) + 10.0).max(24.0).max(legend);
+        let title = plot.x + width_of(&self.title, TITLE) + 10.0;
+        canvas.finish((plot.right() + right).max(title), plot.bottom() + 62.0, &self.title)
+    }
+
+    /// Where a point lies in the picture.
+    pub(super) fn at(&self, plot: Rect, x: f64, y: f64) -> (f64, f64) {
+        (plot.x + self.x.place(x) * plot.w, plot.bottom() - self.y.place(y) * plot.h)
     }
 
     fn draw_layer(&self, canvas: &mut Canvas, plot: Rect, layer: &Layer) {
-        let at =
-            |x: f64, y: f64| (plot.x + self.x.place(x) * plot.w, plot.bottom() - self.y.place(y) * plot.h);
-        let (low, high) = self.x.range();
+        let at = |x: f64, y: f64| self.at(plot, x, y);
         match layer {
-            Layer::Steps { colour, first, width, values, .. } => {
-                let mut points = Vec::with_capacity(values.len() * 2 + 2);
-                for (i, v) in values.iter().enumerate() {
-                    let (a, b) = (first + i as f64 * width, first + (i + 1) as f64 * width);
-                    if b > low && a < high {
-                        points.extend([at(a, *v), at(b, *v)]);
-                    }
-                }
-                canvas.path(&points, colour, 1.6);
+            Layer::Steps { colour, .. } => canvas.path(&self.outline(plot, layer), colour, 1.6),
+            Layer::Line { colour, dashed: true, .. } => {
+                canvas.dashes(&self.outline(plot, layer), colour, 1.6);
             }
-            Layer::Line { colour, points, .. } => {
-                let points: Vec<_> = points.iter().map(|p| at(p.0, p.1)).collect();
-                canvas.path(&points, colour, 1.4);
+            Layer::Line { colour, .. } => canvas.path(&self.outline(plot, layer), colour, 1.6),
+            Layer::Points { colour, points, .. } => {
+                canvas.path(&self.outline(plot, layer), colour, 1.2);
+                for (x, y, low, high) in points {
+                    let (x, y) = at(*x, *y);
+                    let (low, high) = (at(0.0, *low).1, at(0.0, *high).1);
+                    canvas.line((x, low), (x, high), colour, 1.4);
+                    for end in [low, high] {
+                        canvas.line((x - 4.0, end), (x + 4.0, end), colour, 1.4);
+                    }
+                    canvas.dot((x, y), 3.6, colour);
+                }
             }
             Layer::Band { colour, points, .. } => {
                 let upper = points.iter().map(|p| at(p.0, p.2));
@@ -92,65 +118,37 @@ impl Chart {
             }
             Layer::Mark { x, .. } => {
                 let x = at(*x, 0.0).0;
-                canvas.line((x, plot.y), (x, plot.bottom()), "#666666", 1.0);
+                canvas.line((x, plot.y), (x, plot.bottom()), MARK, 1.0);
+            }
+            Layer::Gaps { parts, .. } => {
+                for (low, high) in parts {
+                    let (a, b) = (at(*low, 0.0).0, at(*high, 0.0).0);
+                    let corners = [(a, plot.y), (b, plot.y), (b, plot.bottom()), (a, plot.bottom())];
+                    canvas.area(&corners, GAP, 0.35);
+                }
             }
         }
     }
 
-    fn legend(&self, canvas: &mut Canvas, plot: Rect) {
-        let named: Vec<&Layer> = self.layers.iter().filter(|l| !l.name().is_empty()).collect();
-        if named.is_empty() {
-            return;
-        }
-        let line = TEXT * 1.45;
-        let w = 52.0 + named.iter().map(|l| width_of(l.name(), TEXT)).fold(0.0, f64::max);
-        let h = line * named.len() as f64 + 10.0;
-        let space = self.free_space(plot, w, h);
-        canvas.rect(space, "rgba(255,255,255,0.88)", GRID);
-        for (i, layer) in named.iter().enumerate() {
-            let y = space.y + 5.0 + line * (i as f64 + 0.5);
-            let (a, b) = (space.x + 10.0, space.x + 36.0);
-            match layer {
-                Layer::Steps { colour, .. } | Layer::Line { colour, .. } => {
-                    canvas.line((a, y), (b, y), colour, 2.4);
-                }
-                Layer::Band { colour, .. } => {
-                    canvas.area(&[(a, y - 5.0), (b, y - 5.0), (b, y + 5.0), (a, y + 5.0)], colour, 0.3);
-                }
-                Layer::Mark { .. } => canvas.line((a, y), (b, y), "#666666", 1.0),
-            }
-            canvas.text((space.x + 44.0, y + TEXT * 0.35), Anchor::Start, TEXT, layer.name());
-        }
-    }
-}
-
-impl Chart {
-    /// The place for a legend, along the upper edge or else the lower, that hides the fewest points.
-    fn free_space(&self, plot: Rect, w: f64, h: f64) -> Rect {
-        let points: Vec<(f64, f64)> = self.layers.iter().flat_map(|l| self.points(plot, l)).collect();
-        let (left, right) = (plot.x + 8.0, plot.right() - w - 8.0);
-        let places = [plot.y + 8.0, plot.bottom() - h - 14.0]
-            .into_iter()
-            .flat_map(|y| [right, left, (left + right) / 2.0].map(|x| Rect { x, y, w, h }));
-        let hidden = |r: &Rect| {
-            let inside = |p: &&(f64, f64)| p.0 > r.x && p.0 < r.right() && p.1 > r.y && p.1 < r.bottom();
-            points.iter().filter(inside).count()
-        };
-        // Of equals the first.
-        places.min_by_key(hidden).expect("six places")
-    }
-
-    /// Where the points of a layer lie.
-    fn points(&self, plot: Rect, layer: &Layer) -> Vec<(f64, f64)> {
-        let at =
-            |x: f64, y: f64| (plot.x + self.x.place(x) * plot.w, plot.bottom() - self.y.place(y) * plot.h);
+    /// The line that a layer is drawn with.
+    pub(super) fn outline(&self, plot: Rect, layer: &Layer) -> Vec<(f64, f64)> {
+        let at = |x: f64, y: f64| self.at(plot, x, y);
         match layer {
             Layer::Steps { first, width, values, .. } => {
-                values.iter().enumerate().map(|(i, v)| at(first + (i as f64 + 0.5) * width, *v)).collect()
+                let (low, high) = self.x.range();
+                let mut points = Vec::with_capacity(values.len() * 2 + 2);
+                for (i, v) in values.iter().enumerate() {
+                    let (a, b) = (first + i as f64 * width, first + (i + 1) as f64 * width);
+                    if b > low && a < high {
+                        points.extend([at(a, *v), at(b, *v)]);
+                    }
+                }
+                points
             }
             Layer::Line { points, .. } => points.iter().map(|p| at(p.0, p.1)).collect(),
+            Layer::Points { points, .. } => points.iter().map(|p| at(p.0, p.1)).collect(),
             Layer::Band { points, .. } => points.iter().flat_map(|p| [at(p.0, p.1), at(p.0, p.2)]).collect(),
-            Layer::Mark { .. } => Vec::new(),
+            Layer::Mark { .. } | Layer::Gaps { .. } => Vec::new(),
         }
     }
 }
@@ -176,6 +174,7 @@ pub(super) fn fitting(axis: &Axis, width: f64) -> usize {
         .unwrap_or(1)
 }
 
+/// Lines across the plot at the ticks.
 fn grid(canvas: &mut Canvas, plot: Rect, (x, xt): (&Axis, &Ticks), (y, yt): (&Axis, &Ticks)) {
     for (v, _) in &xt.major {
         let at = plot.x + x.place(*v) * plot.w;

@@ -43,7 +43,7 @@ pub struct Map {
 }
 
 /// The longest side of a plot.
-const SIDE: f64 = 520.0;
+const SIDE: f64 = 480.0;
 /// The shortest side: beyond that cells are no longer square.
 const SHORT: f64 = 120.0;
 const BAR: f64 = 20.0;

@@ -6,12 +6,13 @@
 mod axis;
 mod chart;
 mod colour;
+mod legend;
 mod map;
 mod raster;
 mod svg;
 
 pub use axis::{Axis, grouped, nice_step};
-pub use chart::{Chart, Layer};
+pub use chart::{Chart, Layer, Legend};
 pub use colour::{BLUE, GREEN, ORANGE};
 pub use map::{Grid, Map, Range};
 pub use raster::render;

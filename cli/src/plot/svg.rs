@@ -97,6 +97,22 @@ impl Canvas {
         }
     }
 
+    /// A dashed line through points.
+    pub fn dashes(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
+        if points.len() > 1 {
+            let d = path_of(points);
+            let _ = write!(
+                self.body,
+                "<path d=\"{d}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-dasharray=\"7 5\"/>"
+            );
+        }
+    }
+
+    /// A filled circle.
+    pub fn dot(&mut self, (x, y): (f64, f64), radius: f64, colour: &str) {
+        let _ = write!(self.body, "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{radius}\" fill=\"{colour}\"/>");
+    }
+
     /// A filled shape with these corners.
     pub fn area(&mut self, points: &[(f64, f64)], colour: &str, opacity: f64) {
         if points.len() > 2 {

@@ -5,7 +5,9 @@ use scheidegg::Pedestal;
 use super::histogram::Bins;
 use super::peak::{Peak, main_peak};
 use super::sink::{ETA_CELLS, ReportSink};
-use crate::plot::{Axis, BLUE, Chart, GREEN, Grid, Layer, Map, ORANGE, Picture, Range, nice_step};
+use super::timeline::Span;
+use crate::plot::{Axis, BLUE, Chart, GREEN, Grid, Layer, Legend, Map, ORANGE, Picture, Range, nice_step};
+use crate::summary::count;
 
 /// A picture with its file name and what it shows.
 pub struct Named {
@@ -70,6 +72,7 @@ fn spectrum(sink: &ReportSink) -> Named {
         x: Axis::linear("charge (ADU)", low, high),
         y: Axis::log(format!("clusters per {width} ADU"), 0.8, most as f64 * 2.0),
         layers: spectra.iter().zip(&bins).map(|(s, b)| steps(s.0, s.1, b)).collect(),
+        legend: Legend::Inside,
         empty: empty(sink),
     };
     let caption = format!(
@@ -128,36 +131,74 @@ fn hits(sink: &ReportSink) -> Named {
 }
 
 fn timeline(sink: &ReportSink) -> Named {
-    let (per, spans) = sink.timeline.spans(MOMENTS);
-    let mut at = 0u64;
-    let (mut mean, mut band) = (Vec::new(), Vec::new());
-    for s in &spans {
-        let x = at as f64 + (s.frames - 1) as f64 / 2.0;
-        mean.push((x, s.sum as f64 / s.frames as f64));
-        band.push((x, s.min as f64, s.max as f64));
-        at += s.frames;
+    let t = &sink.timeline;
+    let spans = t.spans(MOMENTS);
+    // Frame numbers that start again say nothing of the order.
+    let ordered = t.restarts() == 0;
+    let stride = if ordered { t.stride() as f64 } else { 1.0 };
+    // A frame is drawn around its number.
+    let place = |s: &Span| match ordered {
+        true => (s.first as f64 - stride / 2.0, s.last as f64 + stride / 2.0),
+        false => (s.before as f64 - 0.5, (s.before + s.frames) as f64 - 0.5),
+    };
+    let mut gaps = Vec::new();
+    let mut runs: Vec<Vec<&Span>> = Vec::new();
+    for (i, s) in spans.iter().enumerate() {
+        let gap = i > 0 && place(s).0 - place(&spans[i - 1]).1 > stride / 2.0;
+        if gap {
+            gaps.push((place(&spans[i - 1]).1, place(s).0));
+        }
+        match runs.last_mut().filter(|_| !gap) {
+            Some(run) => run.push(s),
+            None => runs.push(vec![s]),
+        }
+    }
+    let per = spans.iter().map(|s| s.frames).max().unwrap_or(1);
+    let mut layers = vec![];
+    if !gaps.is_empty() {
+        layers.push(Layer::Gaps { name: "no frames".into(), parts: gaps });
+    }
+    let both = |s: &&Span| [place(s).0, place(s).1];
+    for (i, run) in runs.iter().enumerate() {
+        let named = |name: String| if i == 0 && per > 1 { name } else { String::new() };
+        if per > 1 {
+            let points = run.iter().flat_map(|s| both(s).map(|x| (x, s.min as f64, s.max as f64))).collect();
+            layers.push(Layer::Band { name: named("lowest to highest".into()), colour: BLUE, points });
+        }
+        let points = run.iter().flat_map(|s| both(s).map(|x| (x, s.mean()))).collect();
+        let name = named(format!("mean of {} frames", count(per)));
+        layers.push(Layer::Line { name, colour: BLUE, points, dashed: false });
     }
     let high = spans.iter().map(|s| s.max).max().unwrap_or(0).max(1) as f64;
     let low = spans.iter().map(|s| s.min).min().unwrap_or(0) as f64;
     // From 0 unless the counts vary by little.
     let low = if low > 0.7 * high { low - 0.5 * (high - low) } else { 0.0 };
-    let mut layers = Vec::new();
-    if per > 1 {
-        layers.push(Layer::Band { name: "lowest to highest".into(), colour: BLUE, points: band });
-    }
-    let name = if per > 1 { format!("mean of {per} frames") } else { String::new() };
-    layers.push(Layer::Line { name, colour: BLUE, points: mean });
+    let (from, to) = match (spans.first(), spans.last()) {
+        (Some(a), Some(b)) => (place(a).0, place(b).1),
+        _ => (0.0, 1.0),
+    };
     let chart = Chart {
         title: "Clusters per frame".into(),
-        x: Axis::whole("frame of the run", 0.0, at.max(2) as f64 - 1.0),
+        x: Axis::whole(if ordered { "frame number" } else { "frame of the run" }, from, to),
         y: Axis::whole("clusters per frame", low.max(0.0), high + 0.15 * (high - low).max(1.0)),
         layers,
-        empty: (at == 0).then(|| "no frames".into()),
+        legend: Legend::Inside,
+        empty: (t.frames() == 0).then(|| "no frames".into()),
     };
-    let caption =
-        "Clusters found in every frame over the run. A slope tells of drift or of a changing beam, a step \
-                   of a shutter or a lost packet."
+    let mut caption =
+        "Clusters found in every frame. A slope tells of drift or of a changing beam, a step of a shutter \
+                       or lost packets."
             .to_string();
+    if t.missing() > 0 {
+        caption +=
+            &format!(" {} frame numbers between the first and the last are missing.", count(t.missing()));
+    }
+    if !ordered {
+        caption += &format!(
+            " The frame numbers fall or start again {} times, so the axis counts the frames of the run.",
+            count(t.restarts())
+        );
+    }
     Named { file: "clusters_per_frame", caption, picture: chart.draw() }
 }
 
@@ -203,6 +244,7 @@ fn eta_profiles(sink: &ReportSink) -> Named {
         x: Axis::linear("eta (share of the right column, of the lower row)", 0.0, 1.0),
         y: Axis::linear(format!("clusters per {CELL}"), 0.0, high * 1.2),
         layers: vec![layer("eta x", BLUE, x), layer("eta y", ORANGE, y)],
+        legend: Legend::Inside,
         empty: empty(sink),
     };
     let caption =
@@ -269,6 +311,7 @@ fn pedestal_histogram(file: &'static str, title: &str, label: &str, values: &[f6
             Layer::Steps { name: String::new(), colour: BLUE, first: low, width, values: counts },
             Layer::Mark { name: format!("median {median:.digits$} ADU"), x: median },
         ],
+        legend: Legend::Inside,
         empty: known.is_empty().then(|| "no trained pixels".into()),
     };
     let caption = format!("{} pixels; {outside} of them lie outside this range.", known.len());

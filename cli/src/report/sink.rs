@@ -109,8 +109,8 @@ impl Share {
 
 impl Sink for ReportSink {
     fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        for pair in batch.offsets().windows(2) {
-            self.timeline.push(pair[1] - pair[0]);
+        for (number, pair) in batch.numbers().iter().zip(batch.offsets().windows(2)) {
+            self.timeline.push(*number, pair[1] - pair[0]);
         }
         let all = batch.len();
         self.clusters += all as u64;

@@ -102,7 +102,7 @@ fn odd_clusters(size: ClusterSize, payload: Payload, frames: u64) -> ClustersBuf
 /// The plain definition of what a report counts.
 fn counted_one_by_one(batch: &Clusters<'_>) -> ReportSink {
     let mut sink = ReportSink::new(batch.shape());
-    (0..batch.frames()).for_each(|k| sink.timeline.push(batch.frame(k).len() as u64));
+    (0..batch.frames()).for_each(|k| sink.timeline.push(batch.numbers()[k], batch.frame(k).len() as u64));
     for cluster in batch.iter() {
         sink.clusters += 1;
         sink.centre.add(cluster.centre());
