@@ -162,7 +162,11 @@ impl RunReport {
         }
         let saturated = self.summary.statistics.saturated;
         if saturated > 0 {
-            out.push(format!("{saturated} stored values did not fit into i16 and were cut (--payload i32)"));
+            let payload = self.params.payload;
+            let how = if payload == scheidegg::Payload::F16 { "are infinite" } else { "were cut" };
+            out.push(format!(
+                "{saturated} stored values did not fit into {payload} and {how} (--payload i32)"
+            ));
         }
         out
     }

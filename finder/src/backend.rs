@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::frames::{Frames, Shape};
 use crate::params::Params;
 use crate::pedestal::Pedestal;
+use crate::tickets::Ticket;
 
 /// What a backend says of itself on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,18 +52,14 @@ pub trait Backend: Send + Sync {
     fn build(&self, shape: Shape, params: &Params) -> Result<Box<dyn Finder>>;
 }
 
-/// A submitted batch whose clusters have not been collected yet. Tickets count up from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
-
-/// What a finder has done since it was built.
+/// What a finder has done since it was built, counted when a batch is collected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Data frames judged.
     pub frames: u64,
     /// Clusters found.
     pub clusters: u64,
-    /// Stored `i16` values that had to be cut to fit.
+    /// Stored values that do not fit the payload (SPEC 3): cut to the largest or smallest `i16`, or infinite in `f16`.
     pub saturated: u64,
     /// Pixels masked for one frame because they were lost, summed over frames.
     pub lost_pixels: u64,
@@ -73,7 +70,8 @@ pub struct Statistics {
 /// A finder: a trained pedestal, and batches of frames that become batches of clusters.
 ///
 /// The order of calls is train (any number of times), then submit and collect in turn. Results come in the
-/// order of submission, and clusters of a frame in raster order.
+/// order of submission, and clusters of a frame in raster order. Whatever went wrong, [`Finder::abandon`] and
+/// [`Finder::set_pedestal`] make a finder usable again.
 ///
 /// # Determinism
 /// What comes out depends on [`Params`], the darks and the frames alone, never on how frames are cut into
@@ -123,6 +121,13 @@ pub trait Finder: Send {
     /// Batches that may be in flight at once.
     fn slots(&self) -> usize;
 
+    /// Batches in flight: submitted, and neither collected nor abandoned.
+    fn in_flight(&self) -> usize;
+
+    /// Waits for every batch in flight, throws their clusters away and says how many batches there were. Their frames
+    /// have been judged: the pedestal knows them, and the next frame is counted on from them.
+    fn abandon(&mut self) -> usize;
+
     /// The number of frames in a batch that suits this backend.
     fn batch_frames(&self) -> usize;
 
@@ -135,7 +140,8 @@ pub trait Finder: Send {
     /// longer needed when the call returns.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`], [`Error::PedestalNotReady`], [`Error::SlotsFull`].
+    /// [`Error::ShapeMismatch`], [`Error::PedestalNotReady`], [`Error::SlotsFull`]. After another error the pedestal is
+    /// not known: batches before can be collected, then [`Finder::set_pedestal`] starts anew.
     fn submit(&mut self, frames: Frames<'_>) -> Result<Ticket>;
 
     /// Starts finding the clusters of a batch that the finder may read until it is collected, so that no copy
@@ -155,7 +161,8 @@ pub trait Finder: Send {
     /// Waits for a batch, which must be the oldest in flight, and lends its clusters until the next call.
     ///
     /// # Errors
-    /// [`Error::WrongTicket`], [`Error::Overflow`], or whatever went wrong while the batch was worked on.
+    /// [`Error::WrongTicket`], which holds the ticket and changes nothing, [`Error::Overflow`], or whatever went wrong
+    /// while the batch was worked on.
     fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>>;
 
     /// As [`Finder::collect`], but the clusters replace those in `into`, which is a buffer for the finder's shape, size
@@ -179,32 +186,35 @@ pub trait Finder: Send {
     /// frame 0 of the run.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`], or [`Error::Param`] when its precision is not that of [`Params`].
+    /// [`Error::ShapeMismatch`], [`Error::Param`] when its precision is not that of [`Params`], [`Error::SlotsFull`]
+    /// while batches are in flight.
     fn set_pedestal(&mut self, pedestal: &Pedestal) -> Result<()>;
 
     /// What has been done so far.
     fn statistics(&self) -> Statistics;
 
     /// Finds the clusters of all frames and hands them to `each` batch by batch, in order. A batch is submitted
-    /// before the one before it is collected.
+    /// before the one before it is collected. Nothing is in flight when the call ends, not even by a panic of `each`.
     ///
     /// # Errors
-    /// What [`Finder::submit`], [`Finder::collect`] or `each` say for the earliest batch. Every batch before that one
-    /// has been handed out, none after it is.
+    /// [`Error::SlotsFull`] while batches are in flight; else what [`Finder::submit`], [`Finder::collect`] or `each` say
+    /// for the earliest batch. Every batch before that one has been handed out, none after it is.
     fn find(&mut self, frames: Frames<'_>, each: &mut dyn FnMut(Clusters<'_>) -> Result<()>) -> Result<()> {
-        let mut flight = VecDeque::new();
-        let (mut outcome, mut refused) = (Ok(()), None);
-        let size = self.batch_frames().clamp(1, self.max_batch_frames());
+        if self.in_flight() > 0 {
+            return Err(Error::SlotsFull { slots: self.in_flight() });
+        }
+        let slots = self.slots().max(1);
+        let size = self.batch_frames().clamp(1, self.max_batch_frames().max(1));
+        let finder = Abandoning(self);
+        let mut flight = VecDeque::with_capacity(slots);
+        let mut refused = None;
         for batch in frames.batches(size) {
-            if flight.len() == self.slots().max(1)
+            if flight.len() == slots
                 && let Some(ticket) = flight.pop_front()
             {
-                outcome = self.collect(ticket).and_then(&mut *each);
+                finder.0.collect(ticket).and_then(&mut *each)?;
             }
-            if outcome.is_err() {
-                break;
-            }
-            match self.submit(batch) {
+            match finder.0.submit(batch) {
                 Ok(ticket) => flight.push_back(ticket),
                 Err(e) => {
                     refused = Some(e);
@@ -212,15 +222,20 @@ pub trait Finder: Send {
                 }
             }
         }
-        // Whatever is in flight is waited for, so that the finder can be used again. Batches before one that was
-        // refused are handed out; after an error of theirs nothing more is.
+        // Batches before one that was refused are handed out.
         for ticket in flight {
-            let done = self.collect(ticket);
-            if outcome.is_ok() {
-                outcome = done.and_then(&mut *each);
-            }
+            finder.0.collect(ticket).and_then(&mut *each)?;
         }
-        outcome.and(refused.map_or(Ok(()), Err))
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+/// Throws away what is in flight when it goes, whatever ends the call that submitted it.
+struct Abandoning<'f, F: Finder + ?Sized>(&'f mut F);
+
+impl<F: Finder + ?Sized> Drop for Abandoning<'_, F> {
+    fn drop(&mut self) {
+        self.0.abandon();
     }
 }
 

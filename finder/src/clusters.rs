@@ -205,6 +205,25 @@ impl<'a> Clusters<'a> {
         self.trace
     }
 
+    /// How many values are infinite in an `f16` payload: too large for it (SPEC 3). 0 for every other payload.
+    pub fn infinite_f16(&self) -> u64 {
+        /// The bits of infinity without the sign.
+        const INFINITE: u16 = 0x7c00;
+        // An empty slice may start anywhere.
+        if self.payload != Payload::F16 || self.records.is_empty() {
+            return 0;
+        }
+        // Short sums in 16 bits, which a compiler makes in vectors.
+        let part = |words: &[u16]| words.iter().map(|w| u16::from(w & 0x7fff == INFINITE)).sum::<u16>();
+        let infinite = |words: &[u16]| words.chunks(4096).map(|words| u64::from(part(words))).sum::<u64>();
+        // Coordinates may look like infinity as well; there is hardly ever anything that does.
+        let words: &[u16] = bytemuck::cast_slice(self.records);
+        if infinite(words) == 0 {
+            return 0;
+        }
+        words.chunks_exact(self.record_bytes() / 2).map(|record| infinite(&record[2..])).sum()
+    }
+
     /// A copy that owns its memory.
     pub fn to_owned(&self) -> ClustersBuf {
         let mut buf = ClustersBuf::new(self.shape, self.size, self.payload);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::frames::Shape;
+use crate::tickets::Ticket;
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -95,19 +96,20 @@ pub enum Error {
         /// The error it gave.
         message: String,
     },
-    /// More chunks submitted than the finder has slots for.
-    #[error("all {slots} slots are in flight: collect the oldest ticket first")]
+    /// Batches are in flight where there must be none, or as many as the finder has slots for.
+    #[error("{slots} {} in flight: collect the oldest ticket first, or abandon them all (Finder::abandon)",
+        if *slots == 1 { "batch is" } else { "batches are" })]
     SlotsFull {
-        /// Slots of the finder.
+        /// Batches in flight.
         slots: usize,
     },
-    /// A ticket that is not the oldest one in flight.
-    #[error("ticket {got} is not the oldest in flight ({})", oldest.map_or("none is".to_string(), |t| format!("{t} is")))]
+    /// A ticket of another finder, or not the oldest one in flight.
+    #[error("{ticket} {reason}")]
     WrongTicket {
-        /// The ticket given.
-        got: u64,
-        /// The oldest one in flight.
-        oldest: Option<u64>,
+        /// The ticket given, which is still good for whoever gave it.
+        ticket: Ticket,
+        /// Why it was refused and what to do.
+        reason: String,
     },
     /// The user asked to stop (Ctrl-C).
     #[error("stopped by the user")]

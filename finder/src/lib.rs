@@ -24,9 +24,10 @@ mod params;
 mod pedestal;
 mod rounding;
 mod sync;
+mod tickets;
 mod training;
 
-pub use backend::{Backend, Finder, Probe, Statistics, Ticket};
+pub use backend::{Backend, Finder, Probe, Statistics};
 pub use buffer::{FrameBuf, FrameOwner, PixelMemory};
 pub use cluster::{Charge, Cluster, Corner, Eta, Values};
 pub use clusters::{Clusters, PayloadType, Record, record_bytes};
@@ -40,4 +41,5 @@ pub use pedestal::{Pedestal, Plane, Trainer};
 pub use rounding::to_f16;
 pub use scheidegg_kernels::{Branch, Decision, Real};
 pub use sync::{Engine, SyncFinder};
+pub use tickets::{Ticket, Tickets};
 pub use training::Training;

@@ -173,7 +173,7 @@ words! {
         I32 = "i32",
         /// The same in 16 bits; values that do not fit are cut and counted.
         I16 = "i16",
-        /// Half precision, rounded to nearest even.
+        /// Half precision, rounded to nearest even; values from 65,520 ADU are infinite and counted.
         F16 = "f16",
         /// Single precision.
         F32 = "f32",

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::backend::{Finder, Statistics, Ticket};
+use crate::backend::{Finder, Statistics};
 use crate::clusters::Clusters;
 use crate::clusters_buf::ClustersBuf;
 use crate::error::{Error, Result};
@@ -11,6 +11,7 @@ use crate::frames::{Frames, Shape};
 use crate::mask::PixelMask;
 use crate::params::{Noise, Params};
 use crate::pedestal::Pedestal;
+use crate::tickets::{Ticket, Tickets};
 use crate::training::Training;
 
 /// The part of a synchronous backend that is its own: the pedestal of every lane, and frames to clusters.
@@ -25,8 +26,8 @@ pub trait Engine: Send {
     fn start(&mut self, pedestal: &Pedestal, mask: Option<&PixelMask>) -> Result<()>;
 
     /// Finds the clusters of frames and appends them, frame by frame, with their numbers (and branch traces, when
-    /// asked for). Frame `k` of the batch is frame `first + k` of the run. Returns how many values were cut to
-    /// fit.
+    /// asked for). Frame `k` of the batch is frame `first + k` of the run. Returns how many `i16` values were cut to
+    /// fit; infinite `f16` values are counted by [`SyncFinder`].
     ///
     /// # Errors
     /// Whatever goes wrong; the run cannot go on after an error.
@@ -69,12 +70,19 @@ pub struct SyncFinder<E> {
     training: Training,
     running: bool,
     frames: u64,
-    issued: u64,
-    flight: VecDeque<(Ticket, ClustersBuf)>,
+    tickets: Tickets,
+    flight: VecDeque<Done>,
     free: Vec<ClustersBuf>,
     lent: Option<ClustersBuf>,
     statistics: Statistics,
     broken: bool,
+}
+
+/// A batch that waits to be collected, and what is counted then.
+struct Done {
+    clusters: ClustersBuf,
+    saturated: u64,
+    lost_pixels: u64,
 }
 
 impl<E: Engine> SyncFinder<E> {
@@ -93,7 +101,7 @@ impl<E: Engine> SyncFinder<E> {
             training: Training::new(shape, params)?,
             running: false,
             frames: 0,
-            issued: 0,
+            tickets: Tickets::new(),
             flight: VecDeque::with_capacity(Self::SLOTS),
             free: (0..=Self::SLOTS).map(|_| buf()).collect(),
             lent: None,
@@ -105,13 +113,6 @@ impl<E: Engine> SyncFinder<E> {
     /// The engine.
     pub fn engine(&self) -> &E {
         &self.engine
-    }
-
-    fn idle(&self) -> Result<()> {
-        match self.flight.is_empty() {
-            true => Ok(()),
-            false => Err(Error::SlotsFull { slots: self.flight.len() }),
-        }
     }
 
     fn whole(&self) -> Result<()> {
@@ -143,8 +144,12 @@ impl<E: Engine> SyncFinder<E> {
         Ok(())
     }
 
-    fn lanes(&self) -> std::ops::Range<usize> {
-        0..self.training.params().lanes
+    /// Changes the engine lane by lane; after an error some lanes are changed and some are not.
+    fn each_lane(&mut self, change: impl Fn(&mut E, usize) -> Result<()>) -> Result<()> {
+        let lanes = self.training.params().lanes;
+        let done = guarded(&mut self.engine, |engine| (0..lanes).try_for_each(|lane| change(engine, lane)));
+        self.broken |= done.is_err();
+        done
     }
 }
 
@@ -162,11 +167,11 @@ impl<E: Engine> Finder for SyncFinder<E> {
     }
 
     fn train(&mut self, darks: Frames<'_>) -> Result<()> {
-        self.idle()?;
+        self.tickets.idle()?;
         if self.running {
             Error::check_shape("dark frames", self.shape(), darks.shape())?;
             self.whole()?;
-            return self.lanes().try_for_each(|lane| self.engine.update(lane, darks));
+            return self.each_lane(|engine, lane| engine.update(lane, darks));
         }
         self.training.train(darks)
     }
@@ -176,18 +181,33 @@ impl<E: Engine> Finder for SyncFinder<E> {
     }
 
     fn refresh_noise(&mut self) -> Result<()> {
-        self.idle()?;
+        self.tickets.idle()?;
         self.whole()?;
         if self.params().noise == Noise::Tracked {
             return self.training.pedestal().map(|_| ());
         }
         self.start()?;
-        self.lanes().for_each(|lane| self.engine.refresh_noise(lane));
-        Ok(())
+        self.each_lane(|engine, lane| {
+            engine.refresh_noise(lane);
+            Ok(())
+        })
     }
 
     fn slots(&self) -> usize {
         Self::SLOTS
+    }
+
+    fn in_flight(&self) -> usize {
+        self.tickets.in_flight()
+    }
+
+    fn abandon(&mut self) -> usize {
+        self.take_back();
+        for mut done in self.flight.drain(..) {
+            done.clusters.clear();
+            self.free.push(done.clusters);
+        }
+        self.tickets.abandon()
     }
 
     fn batch_frames(&self) -> usize {
@@ -198,9 +218,7 @@ impl<E: Engine> Finder for SyncFinder<E> {
         Error::check_shape("frames", self.shape(), frames.shape())?;
         self.whole()?;
         self.take_back();
-        if self.flight.len() == Self::SLOTS {
-            return Err(Error::SlotsFull { slots: Self::SLOTS });
-        }
+        self.tickets.room(Self::SLOTS)?;
         self.start()?;
         let mut out = self.free.pop().expect("a buffer for every slot and one that is lent");
         let first = self.frames;
@@ -214,27 +232,23 @@ impl<E: Engine> Finder for SyncFinder<E> {
                 return Err(e);
             }
         };
-        let ticket = Ticket(self.issued);
-        self.issued += 1;
+        let saturated = saturated + out.view().infinite_f16();
+        let lost_pixels = frames.lost_frames().map(|(_, m)| m.count() as u64).sum::<u64>();
         self.frames += frames.len() as u64;
-        self.statistics.frames += frames.len() as u64;
-        self.statistics.clusters += out.view().len() as u64;
-        self.statistics.saturated += saturated;
-        self.statistics.lost_pixels += frames.lost_frames().map(|(_, m)| m.count() as u64).sum::<u64>();
-        self.flight.push_back((ticket, out));
-        Ok(ticket)
+        self.flight.push_back(Done { clusters: out, saturated, lost_pixels });
+        Ok(self.tickets.issue())
     }
 
     fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
         self.take_back();
-        match self.flight.front() {
-            Some((oldest, _)) if *oldest == ticket => {}
-            other => {
-                return Err(Error::WrongTicket { got: ticket.0, oldest: other.map(|(t, _)| t.0) });
-            }
-        }
-        let (_, buf) = self.flight.pop_front().expect("just seen");
-        Ok(self.lent.insert(buf).view())
+        self.tickets.redeem(ticket)?;
+        let Done { clusters, saturated, lost_pixels } = self.flight.pop_front().expect("one a ticket");
+        let batch = self.lent.insert(clusters).view();
+        self.statistics.frames += batch.frames() as u64;
+        self.statistics.clusters += batch.len() as u64;
+        self.statistics.saturated += saturated;
+        self.statistics.lost_pixels += lost_pixels;
+        Ok(batch)
     }
 
     fn collect_into(&mut self, ticket: Ticket, into: &mut ClustersBuf) -> Result<()> {
@@ -249,11 +263,14 @@ impl<E: Engine> Finder for SyncFinder<E> {
             return Err(Error::param("lane", lane, format!("below {lanes}")));
         }
         self.whole()?;
-        if self.running { Ok(self.engine.pedestal(lane)) } else { Ok(self.training.pedestal()?.into_owned()) }
+        match self.running {
+            true => guarded(&mut self.engine, |engine| Ok(engine.pedestal(lane))),
+            false => Ok(self.training.pedestal()?.into_owned()),
+        }
     }
 
     fn set_pedestal(&mut self, pedestal: &Pedestal) -> Result<()> {
-        self.idle()?;
+        self.tickets.idle()?;
         self.training.set_pedestal(pedestal)?;
         self.running = false;
         self.broken = false;

@@ -5,6 +5,7 @@ mod edges;
 mod expected;
 mod golden;
 mod protocol;
+mod tickets;
 mod training;
 
 use std::fmt;
@@ -220,6 +221,7 @@ pub fn run(backend: &dyn Backend, options: &Options) -> Report {
     }
     let checks = protocol::checks()
         .into_iter()
+        .chain(tickets::checks())
         .chain(golden::checks())
         .chain(training::checks(options.seed))
         .chain(edges::checks(options.seed))

@@ -1,8 +1,10 @@
 //! The suite must notice a backend that is wrong: the oracle, sabotaged in one place after the other.
 
+use std::collections::VecDeque;
+
 use scheidegg::{
     Backend, Clusters, ClustersBuf, Error, Finder, Frames, Noise, Params, Pedestal, Plane, Probe, Result,
-    Shape, Statistics, Ticket, Ties, Update,
+    Shape, Statistics, Ticket, Tickets, Ties, Update,
 };
 use scheidegg_conformance::suite::{self, Options};
 use scheidegg_cpu::OracleBackend;
@@ -35,6 +37,20 @@ enum Fault {
     SetPedestal,
     StaleClusters,
     StaleBuffer,
+    /// Any ticket collects the oldest batch.
+    AnyTicket,
+    /// A ticket that is refused is not given back.
+    TicketLost,
+    /// Batches without a ticket stay.
+    NothingAbandoned,
+    /// Batches that are abandoned are forgotten by the pedestal too.
+    AbandonedUndone,
+    /// Batches that are abandoned are counted.
+    AbandonedCounted,
+    /// A panic leaves batches in flight.
+    StuckByPanic,
+    /// A pedestal that is set does not begin a new run.
+    CountedOn,
     Unavailable,
     NothingSupported,
 }
@@ -46,6 +62,10 @@ struct Sabotaged {
     inner: Box<dyn Finder>,
     params: Params,
     out: ClustersBuf,
+    /// Tickets of its own, and those of `inner` that they stand for.
+    tickets: Tickets,
+    held: VecDeque<Ticket>,
+    submitted: u64,
 }
 
 impl Backend for Saboteur {
@@ -84,7 +104,15 @@ impl Backend for Saboteur {
         }
         let inner = OracleBackend::new().build(shape, &p)?;
         let out = ClustersBuf::new(shape, p.size, p.payload);
-        Ok(Box::new(Sabotaged { fault: self.0, inner, params: params.clone(), out }))
+        Ok(Box::new(Sabotaged {
+            fault: self.0,
+            inner,
+            params: params.clone(),
+            out,
+            tickets: Tickets::new(),
+            held: VecDeque::new(),
+            submitted: 0,
+        }))
     }
 }
 
@@ -122,6 +150,25 @@ impl Finder for Sabotaged {
     fn slots(&self) -> usize {
         self.inner.slots()
     }
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+    fn abandon(&mut self) -> usize {
+        match self.fault {
+            Fault::NothingAbandoned => 0,
+            Fault::StuckByPanic if std::thread::panicking() => 0,
+            Fault::AbandonedUndone if self.inner.in_flight() > 0 => {
+                let lost = self.inner.abandon();
+                let pedestal = self.inner.pedestal(0).unwrap();
+                self.inner.set_pedestal(&pedestal).unwrap();
+                lost
+            }
+            _ => {
+                self.held.clear();
+                self.inner.abandon()
+            }
+        }
+    }
     fn batch_frames(&self) -> usize {
         self.inner.batch_frames()
     }
@@ -129,7 +176,12 @@ impl Finder for Sabotaged {
         if self.fault == Fault::OneFrameABatch { 1 } else { usize::MAX }
     }
     fn submit(&mut self, frames: Frames<'_>) -> Result<Ticket> {
+        self.submitted += frames.len() as u64;
         match self.fault {
+            Fault::AnyTicket => {
+                self.held.push_back(self.inner.submit(frames)?);
+                Ok(self.tickets.issue())
+            }
             Fault::OneFrameABatch if frames.len() > 1 => Err(Error::param("frames", frames.len(), "1")),
             Fault::LostPixels => self.inner.submit(whole(frames)?),
             Fault::Lanes if self.params.lanes > 1 && frames.len() > 1 => {
@@ -153,6 +205,14 @@ impl Finder for Sabotaged {
         Ok(())
     }
     fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
+        let ticket = match self.fault {
+            Fault::AnyTicket => self.held.pop_front().unwrap_or(ticket),
+            Fault::TicketLost if ticket.number() > 0 && self.inner.in_flight() > 1 => {
+                let reason = "is wrong".into();
+                return Err(Error::WrongTicket { ticket: self.tickets.issue(), reason });
+            }
+            _ => ticket,
+        };
         let right = self.inner.collect(ticket)?;
         let trace = right.trace().map(<[u8]>::to_vec);
         let b = right.record_bytes();
@@ -197,13 +257,25 @@ impl Finder for Sabotaged {
                 forgetful.fixed_variance = None;
                 self.inner.set_pedestal(&forgetful)
             }
+            Fault::CountedOn => {
+                // The frame number of the run goes on: empty batches cannot bring it back.
+                self.inner.set_pedestal(pedestal)?;
+                for _ in 0..self.submitted % self.params.lanes as u64 {
+                    let zeros = vec![0; self.shape().pixels()];
+                    let ticket = self.inner.submit(Frames::new(&zeros, self.shape())?)?;
+                    self.inner.collect(ticket)?;
+                }
+                Ok(())
+            }
             _ => self.inner.set_pedestal(pedestal),
         }
     }
     fn statistics(&self) -> Statistics {
         let mut statistics = self.inner.statistics();
-        if self.fault == Fault::Saturated {
-            statistics.saturated = 0;
+        match self.fault {
+            Fault::Saturated => statistics.saturated = 0,
+            Fault::AbandonedCounted => statistics.frames = self.submitted,
+            _ => {}
         }
         statistics
     }
@@ -241,6 +313,15 @@ fn every_fault_is_noticed() {
         (Fault::SetPedestal, "a pedestal set again"),
         (Fault::StaleClusters, "batches of"),
         (Fault::StaleBuffer, "collected into a buffer"),
+        (Fault::AnyTicket, "a ticket of another finder"),
+        (Fault::AnyTicket, "tickets"),
+        (Fault::TicketLost, "tickets"),
+        (Fault::NothingAbandoned, "tickets that were dropped"),
+        (Fault::AbandonedUndone, "tickets that were dropped"),
+        (Fault::AbandonedCounted, "tickets that were dropped"),
+        (Fault::StuckByPanic, "a panic of the receiver"),
+        (Fault::CountedOn, "starts anew"),
+        (Fault::Saturated, "f16 values"),
         (Fault::OneBitOfAValue, "golden edges_3x3"),
         (Fault::OneBitOfTheTrace, "golden edges_3x3_frozen"),
         (Fault::NothingSupported, "common case"),

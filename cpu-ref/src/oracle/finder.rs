@@ -311,6 +311,14 @@ impl<P: Float, C: Float> Finder for OracleFinder<P, C> {
         self.inner.slots()
     }
 
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn abandon(&mut self) -> usize {
+        self.inner.abandon()
+    }
+
     fn batch_frames(&self) -> usize {
         self.inner.batch_frames()
     }

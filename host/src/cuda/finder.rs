@@ -1,5 +1,6 @@
 //! The finder on GPUs.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -111,11 +112,11 @@ impl CudaFinder {
 
 /// Waits for everything in flight when it goes, so that borrowed frames are not read any longer, whatever ends the
 /// call that lent them.
-struct Drained<'f>(&'f mut Ring);
+struct Abandoning<'f>(&'f mut Ring);
 
-impl Drop for Drained<'_> {
+impl Drop for Abandoning<'_> {
     fn drop(&mut self) {
-        self.0.drain();
+        self.0.abandon();
     }
 }
 
@@ -166,6 +167,14 @@ impl Finder for CudaFinder {
 
     fn slots(&self) -> usize {
         self.ring.kind().slots
+    }
+
+    fn in_flight(&self) -> usize {
+        self.ring.in_flight()
+    }
+
+    fn abandon(&mut self) -> usize {
+        self.ring.abandon()
     }
 
     fn batch_frames(&self) -> usize {
@@ -252,18 +261,15 @@ impl Finder for CudaFinder {
         }
         self.ready()?;
         let slots = self.slots();
-        let guard = Drained(&mut self.ring);
+        let guard = Abandoning(&mut self.ring);
         let ring = &mut *guard.0;
-        let chunk = ring.kind().chunk_frames;
-        let (mut oldest, mut next) = (None, 0u64);
-        let mut flight = 0;
-        for batch in frames.batches(chunk) {
-            if flight == slots
-                && let Some(ticket) = oldest
+        let mut flight = VecDeque::with_capacity(slots);
+        let mut refused = None;
+        for batch in frames.batches(ring.kind().chunk_frames) {
+            if flight.len() == slots
+                && let Some(ticket) = flight.pop_front()
             {
-                ring.collect(Ticket(ticket)).and_then(&mut *each)?;
-                oldest = Some(ticket + 1);
-                flight -= 1;
+                ring.collect(ticket).and_then(&mut *each)?;
             }
             // Looked up for every batch: `each` may let go of the lock.
             let locked = page_locked(batch.as_slice());
@@ -271,14 +277,18 @@ impl Finder for CudaFinder {
             let hold = Hold { locked, owner: None };
             // SAFETY: the frames are borrowed until this call returns; before it does, also by an error or a panic,
             // the guard waits for everything in flight. The hold keeps them page-locked meanwhile.
-            let ticket = unsafe { ring.submit(batch, hold, place)? };
-            oldest.get_or_insert(ticket.0);
-            next = ticket.0 + 1;
-            flight += 1;
+            match unsafe { ring.submit(batch, hold, place) } {
+                Ok(ticket) => flight.push_back(ticket),
+                Err(e) => {
+                    refused = Some(e);
+                    break;
+                }
+            }
         }
-        for ticket in oldest.unwrap_or(next)..next {
-            ring.collect(Ticket(ticket)).and_then(&mut *each)?;
+        // Chunks before one that was refused are handed out.
+        for ticket in flight {
+            ring.collect(ticket).and_then(&mut *each)?;
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 }

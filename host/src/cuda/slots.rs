@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use scheidegg_finder::{
     Clusters, Error, FrameOwner, Frames, Params, Pedestal, PixelMask, Result, Shape, Statistics, Ticket,
+    Tickets,
 };
 
 use super::ChunkTiming;
@@ -126,10 +127,10 @@ pub(super) struct Ring {
     kind: Kind,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    flight: VecDeque<(Ticket, usize)>,
+    tickets: Tickets,
+    flight: VecDeque<usize>,
     lent: Option<usize>,
     last: Option<usize>,
-    issued: u64,
     next_frame: u64,
     broken: Option<String>,
     statistics: Statistics,
@@ -144,10 +145,10 @@ impl Ring {
                 .map(|_| Slot { numbers: Vec::with_capacity(kind.chunk_frames), ..Slot::default() })
                 .collect(),
             free: (0..slots).rev().collect(),
+            tickets: Tickets::new(),
             flight: VecDeque::with_capacity(slots),
             lent: None,
             last: None,
-            issued: 0,
             next_frame: 0,
             broken: None,
             statistics: Statistics::default(),
@@ -166,10 +167,13 @@ impl Ring {
     /// The device, while nothing is in flight.
     pub(super) fn idle(&mut self) -> Result<&mut dyn Device> {
         self.release();
-        match self.flight.len() {
-            0 => Ok(&mut *self.device),
-            slots => Err(Error::SlotsFull { slots }),
-        }
+        self.tickets.idle()?;
+        Ok(&mut *self.device)
+    }
+
+    /// Chunks in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.tickets.in_flight()
     }
 
     /// The device, also while chunks are in flight.
@@ -221,10 +225,7 @@ impl Ring {
             ));
         }
         self.whole()?;
-        if self.flight.len() == self.kind.slots {
-            return Err(Error::SlotsFull { slots: self.kind.slots });
-        }
-        Ok(())
+        self.tickets.room(self.kind.slots)
     }
 
     /// Starts a chunk whose frames are copied.
@@ -266,23 +267,16 @@ impl Ring {
                 return Err(e);
             }
         }
-        let ticket = Ticket(self.issued);
-        self.issued += 1;
         self.next_frame += frames.len() as u64;
-        self.flight.push_back((ticket, index));
-        Ok(ticket)
+        self.flight.push_back(index);
+        Ok(self.tickets.issue())
     }
 
     /// Waits for a chunk and lends its clusters until the next call.
     pub(super) fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
         self.release();
-        match self.flight.front() {
-            Some((oldest, _)) if *oldest == ticket => {}
-            other => {
-                return Err(Error::WrongTicket { got: ticket.0, oldest: other.map(|(t, _)| t.0) });
-            }
-        }
-        let (_, index) = self.flight.pop_front().expect("just seen");
+        self.tickets.redeem(ticket)?;
+        let index = self.flight.pop_front().expect("one a ticket");
         // Lent from here on: the next call takes the slot back, also after an error.
         self.lent = Some(index);
         self.last = None;
@@ -300,7 +294,9 @@ impl Ring {
         self.statistics.clusters += clusters;
         self.statistics.saturated += saturated;
         self.statistics.lost_pixels += self.slots[index].lost_pixels;
-        self.device.clusters(index, &self.slots[index].numbers)
+        let found = self.device.clusters(index, &self.slots[index].numbers)?;
+        self.statistics.saturated += found.infinite_f16();
+        Ok(found)
     }
 
     /// Waits for the chunk of a slot, and has it done again when its result did not fit.
@@ -348,19 +344,19 @@ impl Ring {
         self.device.settle();
     }
 
-    /// Waits for everything in flight and throws the results away.
-    pub(super) fn drain(&mut self) {
+    /// Waits for everything in flight, throws the results away and says of how many chunks.
+    pub(super) fn abandon(&mut self) -> usize {
         self.release();
-        while let Some((_, index)) = self.flight.pop_front() {
-            if !self.slots[index].numbers.is_empty() {
-                match self.device.finish(index) {
-                    Ok(_) => self.statistics.frames += self.slots[index].numbers.len() as u64,
-                    Err(e) => self.fail(&e),
-                }
+        while let Some(index) = self.flight.pop_front() {
+            if !self.slots[index].numbers.is_empty()
+                && let Err(e) = self.device.finish(index)
+            {
+                self.fail(&e);
             }
             self.slots[index].hold = Hold::default();
             self.free.push(index);
         }
+        self.tickets.abandon()
     }
 }
 

@@ -124,19 +124,27 @@ fn tickets_come_back_in_order_and_slots_run_out() {
     let mut b = Bench::new();
     let f = frames(&pixels);
     let tickets: Vec<_> = (0..3).map(|i| b.finder.submit(f.slice(4 * i, 4)).unwrap()).collect();
-    assert_eq!(tickets, [Ticket(0), Ticket(1), Ticket(2)]);
+    assert_eq!(tickets.iter().map(Ticket::number).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(b.finder.in_flight(), 3);
     assert!(matches!(b.finder.submit(f.slice(0, 1)), Err(Error::SlotsFull { slots: 3 })));
     assert!(matches!(b.finder.train(f.slice(0, 1)), Err(Error::SlotsFull { slots: 3 })));
     assert!(matches!(b.finder.reserve(), Err(Error::SlotsFull { slots: 3 })));
-    let wrong = b.finder.collect(Ticket(1)).err().unwrap();
-    assert!(matches!(wrong, Error::WrongTicket { got: 1, oldest: Some(0) }));
+    let [oldest, younger, youngest]: [Ticket; 3] = tickets.try_into().unwrap();
+    let wrong = b.finder.collect(younger).err().unwrap();
+    assert_eq!(
+        wrong.to_string(),
+        "ticket 1 is not the oldest in flight: collect ticket 0 first, or abandon them all"
+    );
+    let Error::WrongTicket { ticket: younger, .. } = wrong else { panic!("{wrong}") };
     let mut got = Found::new();
-    for t in tickets {
+    for t in [oldest, younger, youngest] {
         take(&mut got, &b.finder.collect(t).unwrap());
     }
     assert_eq!(got, expected(&pixels, 1));
-    let none = b.finder.collect(Ticket(2)).err().unwrap();
-    assert!(matches!(none, Error::WrongTicket { got: 2, oldest: None }));
+    let mut other = Bench::new();
+    let foreign = other.finder.submit(f.slice(0, 1)).unwrap();
+    let none = b.finder.collect(foreign).err().unwrap().to_string();
+    assert_eq!(none, "ticket 0 was given by another finder: collect it there");
 }
 
 #[test]
@@ -200,7 +208,8 @@ fn what_finds_no_room_is_an_error_and_the_rest_stays_valid() {
     take(&mut got, &b.finder.collect(third).unwrap());
     assert_eq!(got[..4], want[..4]);
     assert_eq!(got[4..], want[8..], "the pedestal does not depend on the room");
-    b.finder.submit(f.slice(0, 1)).unwrap();
+    let again = b.finder.submit(f.slice(0, 1)).unwrap();
+    b.finder.collect(again).unwrap();
 }
 
 #[test]
@@ -209,13 +218,14 @@ fn a_lost_device_leaves_the_finished_chunks_delivered() {
     let mut b = Bench::with(1, 4, 4, u64::MAX);
     let f = frames(&pixels);
     let tickets: Vec<_> = (0..4).map(|i| b.finder.submit(f.slice(4 * i, 4)).unwrap()).collect();
+    let mut tickets = tickets.into_iter();
     b.control().lost_from = Some(2);
     let mut got = Found::new();
-    take(&mut got, &b.finder.collect(tickets[0]).unwrap());
-    take(&mut got, &b.finder.collect(tickets[1]).unwrap());
+    take(&mut got, &b.finder.collect(tickets.next().unwrap()).unwrap());
+    take(&mut got, &b.finder.collect(tickets.next().unwrap()).unwrap());
     assert_eq!(got[..], expected(&pixels, 1)[..8]);
-    for t in &tickets[2..] {
-        let e = b.finder.collect(*t).err().unwrap().to_string();
+    for t in tickets {
+        let e = b.finder.collect(t).err().unwrap().to_string();
         assert_eq!(e, "cuda: cuEventSynchronize: device lost");
     }
     let e = b.finder.submit(f.slice(16, 4)).err().unwrap().to_string();
@@ -301,7 +311,7 @@ fn a_finder_that_goes_lets_its_owners_go() {
     let mut b = Bench::new();
     let owner = Arc::new(Owner(pixels(4)));
     let _listed = pretend_locked(&owner.0);
-    b.finder.submit_shared(owner.clone()).unwrap();
+    drop(b.finder.submit_shared(owner.clone()).unwrap());
     let control = b.control.clone();
     drop(b);
     assert_eq!((Arc::strong_count(&owner), lock(&control).in_flight), (1, 0));
@@ -333,9 +343,20 @@ fn borrowed_frames_are_let_go_before_find_returns_or_unwinds() {
 fn what_is_collected_may_be_left_uncollected_when_it_goes() {
     let pixels = pixels(8);
     let mut b = Bench::new();
-    b.finder.submit(frames(&pixels).slice(0, 4)).unwrap();
+    drop(b.finder.submit(frames(&pixels).slice(0, 4)).unwrap());
     let e = b.finder.find(frames(&pixels), &mut |_| Ok(())).unwrap_err();
     assert!(matches!(e, Error::SlotsFull { slots: 1 }), "find does not mix with batches in flight: {e}");
+    assert_eq!((b.finder.abandon(), b.control().in_flight), (1, 0));
+    let mut got = Found::new();
+    let rest = frames(&pixels).slice(4, 4);
+    b.finder
+        .find(rest, &mut |c| {
+            take(&mut got, &c);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(got, expected(&pixels, 1)[4..], "frames are counted on from those that were abandoned");
+    assert_eq!(b.finder.statistics().frames, 4, "what was collected");
 }
 
 #[test]

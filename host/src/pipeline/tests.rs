@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::testing::{CountBackend, CountSource, KeepSink};
-use scheidegg_finder::{Backend, ClusterSize, Clusters, Frames, Params, Pedestal, Shape};
+use scheidegg_finder::{Backend, ClusterSize, Clusters, Frames, Params, Pedestal, Shape, Tickets};
 
 const SHAPE: Shape = Shape { rows: 4, cols: 5 };
 
@@ -135,9 +135,9 @@ fn a_wrong_shape_is_refused_by_the_name_of_the_source() {
 /// Reads the frames only when they are collected, and lets go of them one call later.
 struct Late {
     inner: Box<dyn Finder>,
-    flight: VecDeque<(Ticket, Arc<dyn FrameOwner>)>,
+    tickets: Tickets,
+    flight: VecDeque<Arc<dyn FrameOwner>>,
     kept: Option<Arc<dyn FrameOwner>>,
-    issued: u64,
     most: Arc<Mutex<usize>>,
     /// Buffers that there is memory for.
     room: Mutex<usize>,
@@ -162,6 +162,13 @@ impl Finder for Late {
     fn slots(&self) -> usize {
         3
     }
+    fn in_flight(&self) -> usize {
+        self.tickets.in_flight()
+    }
+    fn abandon(&mut self) -> usize {
+        self.flight.clear();
+        self.tickets.abandon()
+    }
     fn batch_frames(&self) -> usize {
         1000
     }
@@ -179,16 +186,14 @@ impl Finder for Late {
     fn submit_shared(&mut self, frames: Arc<dyn FrameOwner>) -> Result<Ticket> {
         assert!(self.flight.len() < 3 && frames.frames().len() <= 2);
         self.kept = None;
-        let ticket = Ticket(self.issued);
-        self.issued += 1;
-        self.flight.push_back((ticket, frames));
+        self.flight.push_back(frames);
         let mut most = self.most.lock().unwrap();
         *most = self.flight.len().max(*most);
-        Ok(ticket)
+        Ok(self.tickets.issue())
     }
     fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
-        let (oldest, frames) = self.flight.pop_front().unwrap();
-        assert_eq!(oldest, ticket);
+        self.tickets.redeem(ticket)?;
+        let frames = self.flight.pop_front().unwrap();
         let ticket = self.inner.submit(frames.frames())?;
         self.kept = Some(frames);
         self.inner.collect(ticket)
@@ -210,9 +215,9 @@ fn buffers_in_flight_are_never_filled_again_however_few_there_are() {
         let most = Arc::new(Mutex::new(0));
         let mut late = Late {
             inner: trained(),
+            tickets: Tickets::new(),
             flight: VecDeque::new(),
             kept: None,
-            issued: 0,
             most: most.clone(),
             room: Mutex::new(room),
         };

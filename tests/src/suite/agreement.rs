@@ -7,8 +7,8 @@ use scheidegg::{
     Ties, Update,
 };
 
-use super::{Check, Outcome, agrees};
-use crate::case::{Case, Step};
+use super::{Check, Outcome, agrees, holds};
+use crate::case::{self, Case, Step};
 use crate::synth::{self, Detector, Rng};
 
 const SHAPE: Shape = Shape { rows: 29, cols: 37 };
@@ -305,6 +305,12 @@ fn values(all: &mut Vec<Check>, seed: u64) {
         let name = format!("values a little beside a half are rounded once, {precision}");
         all.push(Check::new(name, move |b| beside_halves(b, precision)));
     }
+    for &payload in Payload::ALL {
+        for &precision in Precision::ALL {
+            let name = format!("{payload} values that do not fit are counted, {precision}");
+            all.push(Check::new(name, move |b| too_large(b, payload, precision, seed)));
+        }
+    }
     // With darks that alternate the mean lies at a quarter, a half or three quarters, and so do the values.
     for &payload in Payload::ALL {
         for &precision in Precision::ALL {
@@ -361,6 +367,41 @@ fn lanes_and_batches(all: &mut Vec<Check>, seed: u64) {
             );
         }
     }
+}
+
+/// Pixels at both ends of the range, whose values go beyond `i16` and `f16` both ways. How many do is counted here from
+/// the same values in `f32`.
+fn too_large(backend: &dyn Backend, payload: Payload, precision: Precision, seed: u64) -> Outcome {
+    let mut rng = Rng::new(seed + 240);
+    let n = SHAPE.pixels();
+    let high: Vec<bool> = (0..n).map(|_| rng.chance(0.2)).collect();
+    let quiet =
+        |i: usize, rng: &mut Rng| if high[i % n] { 65_535 - rng.below(9) } else { rng.below(9) } as u16;
+    let darks = (0..20 * n).map(|i| quiet(i, &mut rng)).collect();
+    let loud = |i: usize, rng: &mut Rng| match (rng.chance(0.05), high[i % n]) {
+        (true, true) => rng.below(12) as u16,
+        (true, false) => 65_535 - rng.below(30) as u16,
+        (false, _) => quiet(i, rng),
+    };
+    let data = (0..8 * n).map(|i| loud(i, &mut rng)).collect();
+    let params = Params { payload, precision, trace: false, ..params(3, 3) };
+    let mut case = Case::new("too large", SHAPE, params, darks, data);
+    agrees(backend, &case, false)?;
+    let got = case::run(backend, &case, false)?.statistics;
+    case.params.payload = Payload::F32;
+    let exact = case::run(backend, &case, false)?;
+    let values = exact.records.chunks(scheidegg::record_bytes(case.params.size, Payload::F32));
+    let values = values.flat_map(|r| r[4..].chunks(4)).map(|v| f32::from_ne_bytes([v[0], v[1], v[2], v[3]]));
+    let beyond = values.filter(|v| match payload {
+        Payload::I16 => !(-32768.0..=32767.0).contains(&v.round()),
+        Payload::F16 => v.abs() >= 65_520.0,
+        Payload::I32 | Payload::F32 => false,
+    });
+    let want = beyond.count() as u64;
+    holds(want > 100 || matches!(payload, Payload::I32 | Payload::F32), || {
+        format!("only {want} are too large")
+    })?;
+    holds(got.saturated == want, || format!("{} values counted, expected {want}", got.saturated))
 }
 
 /// Half-precision values whose distance from a half no `f32` can hold, and others from `i16` and `i32`'s halves.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use scheidegg::{
     Backend, ClusterSize, ClustersBuf, Error, Finder, FrameOwner, Frames, LostPixels, Numbers, Params,
-    PixelMask, Precision, Result, Shape, Ticket,
+    PixelMask, Precision, Result, Shape,
 };
 
 use super::{Check, Outcome, holds, refused};
 use crate::case::{self, Case};
 use crate::synth::Detector;
 
-const SHAPE: Shape = Shape { rows: 14, cols: 21 };
+pub(super) const SHAPE: Shape = Shape { rows: 14, cols: 21 };
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -20,15 +20,12 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("the finder says who runs it", names_itself),
         Check::new("parameters outside their range", bad_params),
         Check::new("frames of another shape", wrong_shapes),
-        Check::new("tickets", tickets),
-        Check::new("training with batches in flight", busy),
         Check::new("batches without frames", empty_batches),
         Check::new("frame numbers are kept", frame_numbers),
         Check::new("frames with gaps between them", strided),
         Check::new("frames in the backend's own buffer", own_buffer),
         Check::new("find hands out every batch in order", find_in_order),
         Check::new("clusters collected into a buffer", into_a_buffer),
-        Check::new("an error of the receiver stops find and spares the finder", receiver_fails),
         Check::new("statistics", statistics),
         Check::new("lanes that are not there", no_such_lane),
     ]
@@ -38,13 +35,13 @@ fn params() -> Params {
     Params { pedestal_samples: 25, ..Params::new(ClusterSize { w: 3, h: 3 }) }
 }
 
-fn photons(frames: usize) -> Case {
+pub(super) fn photons(frames: usize) -> Case {
     let mut detector = Detector::new(SHAPE, 5);
     let darks = detector.darks(25);
     Case::new("protocol", SHAPE, params(), darks, detector.photons(frames, 0.03))
 }
 
-fn trained(backend: &dyn Backend, case: &Case) -> Result<Box<dyn Finder>> {
+pub(super) fn trained(backend: &dyn Backend, case: &Case) -> Result<Box<dyn Finder>> {
     let mut finder = backend.build(case.shape, &case.params)?;
     finder.train(case.dark_frames())?;
     Ok(finder)
@@ -151,54 +148,6 @@ fn wrong_shapes(backend: &dyn Backend) -> Outcome {
         None => Ok(()),
         Some(what) => Err(format!("after refused frames: {what}").into()),
     }
-}
-
-fn tickets(backend: &dyn Backend) -> Outcome {
-    let case = photons(40);
-    let mut finder = trained(backend, &case)?;
-    let slots = finder.slots();
-    holds(slots > 0 && finder.batch_frames() > 0 && finder.max_batch_frames() > 0, || "no slot".into())?;
-    let wrong = |e: &Error| matches!(e, Error::WrongTicket { .. });
-    refused("a ticket before any batch", finder.collect(Ticket(0)).map(|_| ()), wrong)?;
-    let frames = case.data_frames();
-    let mut first = None;
-    for round in 0..3 {
-        let mut flight = Vec::new();
-        for k in 0..slots {
-            flight.push(finder.submit(frames.slice((round + k) % 40, 1))?);
-        }
-        refused("one batch more than slots", finder.submit(frames.slice(0, 1)), |e| {
-            matches!(e, Error::SlotsFull { .. })
-        })?;
-        for (i, ticket) in flight.iter().enumerate() {
-            let want = Ticket(first.get_or_insert(*ticket).0 + (round * slots + i) as u64);
-            holds(*ticket == want, || format!("{ticket:?}, expected {want:?}"))?;
-        }
-        if slots > 1 {
-            refused("a younger ticket", finder.collect(flight[1]).map(|_| ()), wrong)?;
-        }
-        for (k, ticket) in flight.iter().enumerate() {
-            let number = finder.collect(*ticket)?.numbers().to_vec();
-            let want = ((round + k) % 40) as u64;
-            holds(number == [want], || format!("{ticket:?} gave frames {number:?}, expected [{want}]"))?;
-            refused("a ticket collected before", finder.collect(*ticket).map(|_| ()), wrong)?;
-        }
-    }
-    Ok(())
-}
-
-fn busy(backend: &dyn Backend) -> Outcome {
-    let case = photons(2);
-    let mut finder = trained(backend, &case)?;
-    let pedestal = finder.pedestal(0)?;
-    let full = |e: &Error| matches!(e, Error::SlotsFull { .. });
-    let ticket = finder.submit(case.data_frames().slice(0, 1))?;
-    refused("dark frames with a batch in flight", finder.train(case.dark_frames()), full)?;
-    refused("new noise with a batch in flight", finder.refresh_noise(), full)?;
-    refused("a pedestal with a batch in flight", finder.set_pedestal(&pedestal), full)?;
-    finder.collect(ticket)?;
-    finder.train(case.dark_frames())?;
-    Ok(finder.set_pedestal(&pedestal)?)
 }
 
 fn empty_batches(backend: &dyn Backend) -> Outcome {
@@ -349,16 +298,18 @@ fn into_a_buffer(backend: &dyn Backend) -> Outcome {
     for trace in [false, true] {
         case.params.trace = trace;
         let want = case::run(backend, &case, false)?;
-        let mut finder = trained(backend, &case)?;
+        let (mut finder, mut other) = (trained(backend, &case)?, trained(backend, &case)?);
         let mut buffer = ClustersBuf::new(SHAPE, case.params.size, case.params.payload);
         let mut got = case::Outcome::default();
         let frames = case.data_frames();
         for batch in [frames.slice(0, 0)].into_iter().chain(frames.batches(finder.max_batch_frames().min(4)))
         {
             let ticket = finder.submit(batch)?;
-            refused("a ticket that is not the oldest", finder.collect_into(Ticket(99), &mut buffer), |e| {
-                matches!(e, Error::WrongTicket { got: 99, .. })
+            let foreign = other.submit(frames.slice(0, 0))?;
+            refused("another finder's ticket", finder.collect_into(foreign, &mut buffer), |e| {
+                matches!(e, Error::WrongTicket { .. })
             })?;
+            other.abandon();
             finder.collect_into(ticket, &mut buffer)?;
             got.append(&buffer.view());
         }
@@ -370,23 +321,6 @@ fn into_a_buffer(backend: &dyn Backend) -> Outcome {
         }
     }
     Ok(())
-}
-
-fn receiver_fails(backend: &dyn Backend) -> Outcome {
-    let case = photons(4);
-    let mut finder = trained(backend, &case)?;
-    let many: Vec<u16> = case.data.iter().copied().cycle().take(case.data.len() * 100).collect();
-    let mut calls = 0;
-    let outcome = finder.find(Frames::new(&many, SHAPE)?, &mut |_| {
-        calls += 1;
-        Err(Error::Stopped)
-    });
-    refused("an error of the receiver", outcome, |e| matches!(e, Error::Stopped))?;
-    holds(calls == 1, || format!("{calls} calls after an error"))?;
-    // Nothing is left in flight.
-    let ticket = finder.submit(case.data_frames().slice(0, 1))?;
-    let frames = finder.collect(ticket)?.frames();
-    holds(frames == 1, || format!("{frames} frames afterwards, expected 1"))
 }
 
 fn statistics(backend: &dyn Backend) -> Outcome {
