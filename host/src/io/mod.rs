@@ -9,6 +9,7 @@ pub mod simulate;
 use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
 
 mod archive;
+mod checked;
 mod clust;
 mod columns;
 mod dat;
@@ -24,6 +25,7 @@ pub mod raw;
 mod raw_write;
 mod read_at;
 mod results;
+mod rows;
 mod table;
 
 pub use clust::{ClustReader, ClustSink};

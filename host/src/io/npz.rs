@@ -9,6 +9,7 @@ use scheidegg_finder::{Error, Result};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
+use super::checked::Watch;
 use super::npy::{self, NpyHeader};
 use super::read_at::Blob;
 
@@ -16,9 +17,12 @@ use super::read_at::Blob;
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub blob: Blob,
-    /// Offset of the first element.
+    /// Offset of its header, and of its first element.
+    pub start: u64,
     pub data: u64,
     pub header: NpyHeader,
+    /// The CRC-32 of header and elements, where one is known that nobody has looked at yet.
+    pub crc: Option<u32>,
 }
 
 impl Array {
@@ -29,14 +33,39 @@ impl Array {
         if need > there {
             return Err(format!("is cut: its header promises {need} bytes of elements, {there} are there"));
         }
-        Ok(Array { blob, data: start + header.data, header })
+        if need < there {
+            return Err(format!("has {} bytes behind the {need} that its header promises", there - need));
+        }
+        Ok(Array { blob, start, data: start + header.data, header, crc: None })
     }
 
-    /// All elements, whose type must have been looked at.
-    pub fn values<T: Pod>(&self) -> Result<Vec<T>, String> {
-        let bytes = self.header.data_bytes().and_then(|n| usize::try_from(n).ok()).ok_or("is too large")?;
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        self.header.data_bytes().unwrap_or(0)
+    }
+
+    /// What the bytes of this array must come to, header taken already.
+    pub fn watch(&self, path: &Path) -> Result<Option<Watch>> {
+        let Some(crc) = self.crc else { return Ok(None) };
+        let mut watch = Watch::new(crc, self.start);
+        let mut header = vec![0; (self.data - self.start) as usize];
+        self.blob.read_exact_at(&mut header, self.start).map_err(|e| Error::io(path, e))?;
+        watch.take(self.start, &header);
+        Ok(Some(watch))
+    }
+
+    /// All elements, whose type must have been looked at. A CRC-32 that is known is looked at.
+    pub fn values<T: Pod>(&self, name: &str, path: &Path) -> Result<Vec<T>> {
+        let too_large = || Error::file(path, format!("array {name} is too large"));
+        let bytes = usize::try_from(self.bytes()).map_err(|_| too_large())?;
         let mut all = vec![T::zeroed(); bytes / size_of::<T>()];
-        self.blob.read_exact_at(bytemuck::cast_slice_mut(&mut all), self.data).map_err(|e| e.to_string())?;
+        self.blob
+            .read_exact_at(bytemuck::cast_slice_mut(&mut all), self.data)
+            .map_err(|e| Error::io(path, e))?;
+        if let Some(mut watch) = self.watch(path)? {
+            watch.take(self.data, bytemuck::cast_slice(&all));
+            watch.end(path, &format!("array {name}"))?;
+        }
         Ok(all)
     }
 }
@@ -50,6 +79,8 @@ pub(crate) struct Npz {
 }
 
 impl Npz {
+    /// # Errors
+    /// [`Error::File`] for what is no archive, and for one whose directory and members do not say the same.
     pub fn open(path: &Path) -> Result<Npz> {
         let (blob, _) = Blob::open(path)?;
         let file = std::fs::File::open(path).map_err(|e| Error::io(path, e))?;
@@ -57,7 +88,42 @@ impl Npz {
             ZipError::Io(e) => Error::io(path, e),
             e => Error::file(path, format!("is not a whole .npz file: {e}")),
         })?;
-        Ok(Npz { path: path.to_path_buf(), blob, archive })
+        let mut npz = Npz { path: path.to_path_buf(), blob, archive };
+        npz.check_directory()
+            .map_err(|what| Error::file(path, format!("is not a whole .npz file: {what}")))?;
+        Ok(npz)
+    }
+
+    /// An archive names its arrays in a directory at its end and before each of them: both must say the same, and the
+    /// arrays must fill the file up to the directory. Otherwise a damaged name or count would make an array vanish.
+    fn check_directory(&mut self) -> Result<(), String> {
+        let mut places = Vec::new();
+        for i in 0..self.archive.len() {
+            let member = self.archive.by_index_raw(i).map_err(|e| e.to_string())?;
+            let (name, start) = (member.name().to_string(), member.header_start());
+            let header = LocalHeader::read(&self.blob, start).map_err(|e| format!("{name}: {e}"))?;
+            let same = header.name == member.name_raw()
+                && (header.is_followed_by_sizes() || header.crc == member.crc32());
+            if !same {
+                return Err(format!(
+                    "its directory and the header at byte {start} do not say the same of {name}"
+                ));
+            }
+            let end = member.data_start().and_then(|at| at.checked_add(member.compressed_size()));
+            let end = end.ok_or_else(|| format!("{name} has no end"))?;
+            places.push((start, end, header.is_followed_by_sizes()));
+        }
+        places.sort_unstable();
+        // Where the next member starts, and the most bytes before it that no member has.
+        let (mut next, mut spare) = (0, 0);
+        let directory = (self.archive.central_directory_start(), 0, false);
+        for (start, end, followed) in places.into_iter().chain([directory]) {
+            if start < next || start - next > spare {
+                return Err(format!("its directory does not name what lies at byte {next}"));
+            }
+            (next, spare) = (end, if followed { LocalHeader::MOST_SIZES } else { 0 });
+        }
+        Ok(())
     }
 
     /// The names of the arrays.
@@ -65,7 +131,8 @@ impl Npz {
         self.archive.file_names().filter_map(|n| n.strip_suffix(".npy")).map(String::from).collect()
     }
 
-    /// One array, if it is there. An array that is stored as it is stays in the file, a compressed one is held in memory.
+    /// One array, if it is there. An array that is stored as it is stays in the file, and its CRC-32 is looked at by whoever
+    /// reads it; a compressed one is held in memory.
     pub fn array(&mut self, name: &str) -> Result<Option<Array>> {
         let err = |what: String| Error::file(&self.path, format!("array {name} {what}"));
         let mut member = match self.archive.by_name(&format!("{name}.npy")) {
@@ -73,14 +140,15 @@ impl Npz {
             Err(ZipError::FileNotFound) => return Ok(None),
             Err(e) => return Err(err(format!("cannot be read: {e}"))),
         };
-        let bytes = member.size();
+        let (bytes, crc) = (member.size(), member.crc32());
         let start = member.data_start();
         if let (zip::CompressionMethod::Stored, Some(start)) = (member.compression(), start) {
-            return Array::at(self.blob.clone(), start, bytes).map(Some).map_err(err);
+            let array = Array::at(self.blob.clone(), start, bytes).map_err(err)?;
+            return Ok(Some(Array { crc: Some(crc), ..array }));
         }
         let mut content = Vec::new();
         let read = member.by_ref().take(bytes.saturating_add(1)).read_to_end(&mut content);
-        read.map_err(|e| err(format!("cannot be unpacked: {e}")))?;
+        read.map_err(|e| err(format!("cannot be unpacked: {e} (it is damaged: copy the file again)")))?;
         if content.len() as u64 != bytes {
             return Err(err(format!("unpacks to {} bytes, {bytes} were promised", content.len())));
         }
@@ -94,5 +162,32 @@ impl Npz {
             let found = if names.is_empty() { "none".into() } else { names.join(", ") };
             Error::file(&self.path, format!("has no array {name} (found: {found})"))
         })
+    }
+}
+
+/// The header before a member of an archive (zip's APPNOTE 4.3.7).
+struct LocalHeader {
+    flags: u16,
+    crc: u32,
+    name: Vec<u8>,
+}
+
+impl LocalHeader {
+    const BYTES: usize = 30;
+    /// Bytes of the sizes that follow a member whose header does not say them (APPNOTE 4.3.9).
+    const MOST_SIZES: u64 = 24;
+
+    fn read(blob: &Blob, at: u64) -> std::io::Result<LocalHeader> {
+        let mut h = [0; Self::BYTES];
+        blob.read_exact_at(&mut h, at)?;
+        let two = |i: usize| u16::from_le_bytes([h[i], h[i + 1]]);
+        let mut name = vec![0; usize::from(two(26))];
+        blob.read_exact_at(&mut name, at + Self::BYTES as u64)?;
+        Ok(LocalHeader { flags: two(6), crc: u32::from_le_bytes([h[14], h[15], h[16], h[17]]), name })
+    }
+
+    /// Whether CRC-32 and sizes stand behind the member, and 0 in the header.
+    fn is_followed_by_sizes(&self) -> bool {
+        self.flags & 1 << 3 != 0
     }
 }

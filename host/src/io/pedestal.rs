@@ -46,8 +46,8 @@ pub fn save_pedestal(path: &Path, pedestal: &Pedestal) -> Result<()> {
 /// Loads a pedestal that [`save_pedestal`] saved.
 ///
 /// # Errors
-/// [`Error::File`] for a file that is not whole, an array that is missing or of another type or shape, a value that is no
-/// number.
+/// [`Error::File`] for a file that is not whole or whose bytes are not those that were written (their CRC-32), an array that is
+/// missing or of another type or shape, a value that is no number.
 pub fn load_pedestal(path: &Path) -> Result<Pedestal> {
     let mut npz = Npz::open(path)?;
     let err = |what: String| Error::file(path, what);
@@ -62,7 +62,8 @@ pub fn load_pedestal(path: &Path) -> Result<Pedestal> {
         &[n] => n,
         other => return Err(err(format!("array samples is {other:?}, expected one number"))),
     };
-    let x0 = check_plane(&npz.need("x0")?, "x0", shape, &[Scalar::new('u', 2)], path)?.values();
+    let x0 = npz.need("x0")?;
+    let x0 = check_plane(&x0, "x0", shape, &[Scalar::new('u', 2)], path)?.values("x0", path)?;
     let plane = |name: &str, npz: &mut Npz| match npz.array(name)? {
         Some(array) => plane_of(&array, name, shape, path).map(Some),
         None => Ok(None),
@@ -71,7 +72,7 @@ pub fn load_pedestal(path: &Path) -> Result<Pedestal> {
     let pedestal = Pedestal {
         shape,
         samples,
-        x0: x0.map_err(err)?,
+        x0,
         sum: plane_of(&sum, "sum", shape, path)?,
         sum2: plane_of(&sum2, "sum2", shape, path)?,
         fixed_variance: plane("fixed_variance", &mut npz)?,
@@ -85,11 +86,11 @@ pub fn load_pedestal(path: &Path) -> Result<Pedestal> {
 }
 
 fn numbers(array: &Array, name: &str, path: &Path) -> Result<Vec<u64>> {
-    let err = |what: String| Error::file(path, format!("array {name} {what}"));
     if array.header.dtype != Dtype::One(Scalar::new('u', 8)) || array.header.shape.iter().any(|n| *n > 16) {
-        return Err(err(format!("is {} {:?}, expected <u8", array.header.dtype, array.header.shape)));
+        let (dtype, shape) = (&array.header.dtype, &array.header.shape);
+        return Err(Error::file(path, format!("array {name} is {dtype} {shape:?}, expected <u8")));
     }
-    array.values().map_err(err)
+    array.values(name, path)
 }
 
 /// Checks that an array is `rows x cols` of one of these types.
@@ -119,18 +120,16 @@ fn check_plane<'a>(
 }
 
 fn plane_of(array: &Array, name: &str, shape: Shape, path: &Path) -> Result<Plane> {
-    let err = |what: String| Error::file(path, format!("array {name} {what}"));
     let single = Scalar::new('f', 4);
     check_plane(array, name, shape, &[single, Scalar::new('f', 8)], path)?;
     Ok(match array.header.dtype == Dtype::One(single) {
-        true => Plane::F32(array.values().map_err(err)?),
-        false => Plane::F64(array.values().map_err(err)?),
+        true => Plane::F32(array.values(name, path)?),
+        false => Plane::F64(array.values(name, path)?),
     })
 }
 
 fn mask_of(array: &Array, name: &str, shape: Shape, path: &Path) -> Result<PixelMask> {
     let kinds = [Scalar::new('b', 1), Scalar::new('u', 1)];
-    let bytes = check_plane(array, name, shape, &kinds, path)?.values::<u8>();
-    let bytes = bytes.map_err(|what| Error::file(path, format!("array {name} {what}")))?;
+    let bytes = check_plane(array, name, shape, &kinds, path)?.values::<u8>(name, path)?;
     PixelMask::from_bools(shape, &bytes.iter().map(|b| *b != 0).collect::<Vec<_>>())
 }
