@@ -33,7 +33,7 @@ pub fn load_mask(path: &Path, shape: Shape) -> Result<PixelMask> {
         let got = Shape { rows: rows as usize, cols: cols as usize };
         return Err(Error::ShapeMismatch { what: path.display().to_string(), expected: shape, got });
     }
-    let bytes = array.values::<u8>().map_err(err)?;
+    let bytes = array.values::<u8>("of the mask", path)?;
     let mut mask = PixelMask::new(shape);
     for (i, element) in bytes.chunks_exact(*size).enumerate() {
         if element.iter().any(|b| *b != 0) {
@@ -108,13 +108,14 @@ mod tests {
     #[test]
     fn what_is_no_mask_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
-        for (descr, sides, words) in [
-            ("<f4", "(2, 3)", "mask of <f4, expected bool or integers (in numpy: np.save(name, m != 0))"),
-            ("|u1", "(24,)", "mask of 1 sides ([24]), expected rows and columns, 2 x 3"),
-            ("|u1", "(3, 2)", "shape 3 x 2, expected 2 x 3"),
-            ("<i4", "(2, 400)", "is cut"),
+        for (descr, sides, bytes, words) in [
+            ("<f4", "(2, 3)", 24, "mask of <f4, expected bool or integers (in numpy: np.save(name, m != 0))"),
+            ("|u1", "(24,)", 24, "mask of 1 sides ([24]), expected rows and columns, 2 x 3"),
+            ("|u1", "(3, 2)", 6, "shape 3 x 2, expected 2 x 3"),
+            ("<i4", "(2, 400)", 24, "is cut"),
+            ("|u1", "(2, 3)", 24, "18 bytes behind"),
         ] {
-            let path = file(dir.path(), descr, false, sides, &[0; 24]);
+            let path = file(dir.path(), descr, false, sides, &vec![0; bytes]);
             let said = load_mask(&path, SHAPE).unwrap_err().to_string();
             assert!(said.contains("mask.npy: ") && said.contains(words), "{said}");
         }
