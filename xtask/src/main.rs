@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 mod assemble;
 mod compiler;
 mod module;
+mod mutants;
 mod pack;
 mod ptx;
 mod sass;
@@ -26,6 +27,8 @@ enum Chore {
     Ptx(PtxArgs),
     /// Put stripped release executables into carry/, for a GPU machine without Rust.
     Pack(pack::PackArgs),
+    /// Change the sources in one place at a time and see whether a test notices.
+    Mutants(mutants::MutantsArgs),
 }
 
 /// What `ptx` does; without an option it compiles.
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Ptx(args) => ptx::run(&args),
         Chore::Pack(args) => pack::run(&args),
+        Chore::Mutants(args) => mutants::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
