@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use scheidegg::io::{Output, Source};
+use scheidegg::io::{Output, Source, skip_first};
 use scheidegg::{AUTO, Error, Finder, FrameBuf, FrameOwner, Frames, Params, Registry, Result};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     if let Some(path) = &args.plot {
         places::ends_with("--plot", path, "svg")?;
     }
-    let options = args.input.reading.options();
+    let options = args.input.options();
     let mut data = input::open_all("--data", &args.input.data, &options)?;
     let mut darks = darks::open(&args.input)?;
     let shape = data.shape();
@@ -33,7 +33,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         // Before frames are read, not after.
         registry(None, false)?.get(&args.backend).map_err(usage)?;
     }
-    data.skip(args.input.first)?;
+    skip_first(&mut *data, args.input.first)?;
     let frames = read(&mut *data, args.input.frames)?;
     if frames.is_empty() {
         return Err(Error::Other(format!("{}: no data frames to time", data.name())).into());

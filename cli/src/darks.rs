@@ -22,7 +22,7 @@ pub const LEAST: u64 = 10;
 
 /// Opens the dark frames.
 pub fn open(args: &InputArgs) -> Outcome<Box<dyn Source>> {
-    input::open_all("--dark", &args.dark, &args.reading.options())
+    input::open_all("--dark", &args.dark, &args.options())
 }
 
 /// Trains a finder with the files of dark frames; `samples` is the window, if one was asked for.

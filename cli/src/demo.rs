@@ -13,12 +13,12 @@ use serde_json::json;
 
 use crate::args::{DemoArgs, Format};
 use crate::failure::{Outcome, usage};
-use crate::find::{registry, write_report};
+use crate::find::{files, registry, write_report};
 use crate::progress::Display;
 use crate::report::{ReportSink, Table};
 use crate::say::say;
 use crate::summary::{PedestalHealth, RunReport, count, print_json};
-use crate::{simulate, stop};
+use crate::{provenance, simulate, stop, summary};
 
 /// Data frames of the demonstration: as many as two ordinary cores simulate, write, read, search and draw well within a
 /// minute.
@@ -65,11 +65,15 @@ pub fn run(args: &DemoArgs) -> Outcome {
     let mut truth = Truth::new(Arc::clone(&written.simulator), params.size);
     let mut data = open_source(data_path, &OpenOptions::default())?;
     let mut display = Display::new("find");
+    let mut known = provenance::begin(&choice, &pedestal);
+    known.inputs.extend(trained.inputs.iter().cloned());
     let summary = Run::new(&mut *finder)
         .stop_flag(stop)
         .on_progress(move |p| display.show(p))
+        .provenance(known)
         .find(&mut *data, &mut [&mut *out as &mut dyn Sink, &mut picture, &mut truth])?;
 
+    let written_files = files(&summary).collect();
     let mut report = RunReport {
         data: data.name(),
         dark: written.dark.display().to_string(),
@@ -78,7 +82,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
         trained: Some(trained),
         summary,
         pedestal,
-        written: vec![clusters.display().to_string()],
+        written: written_files,
         notes: Vec::new(),
     };
     let truth = truth.summary();
@@ -95,7 +99,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
         say!("\n{truth}");
         conclude(&args.out, &written, &page, seconds);
     }
-    Ok(())
+    summary::conclude(&report.summary)
 }
 
 fn announce(args: &DemoArgs, s: &Simulation) {

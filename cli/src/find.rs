@@ -5,22 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use scheidegg::io::{Sink, Source, load_mask, load_pedestal, open_sink, save_pedestal};
-use scheidegg::pipeline::{Run, Trained};
-use scheidegg::{CpuBackend, Error, Finder, Params, PixelMask, Registry, Result, Shape};
+use scheidegg::pipeline::{Run, Summary, Trained};
+use scheidegg::provenance::{Input, Provenance};
+use scheidegg::{Choice, CpuBackend, Error, Finder, Params, PixelMask, Registry, Result, Shape};
 
 use crate::args::{FindArgs, FinderArgs, InputArgs};
 use crate::failure::{Failure, Outcome, usage};
 use crate::places;
 use crate::progress::Display;
 use crate::report::{self, Facts, ReportSink, Table};
-use crate::summary::{PedestalHealth, RunReport, print_json};
+use crate::summary::{PedestalHealth, RunReport, conclude, print_json};
 use crate::{darks, input, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
     check_places(args)?;
     let stop = stop::on_ctrl_c()?;
-    let mut data = input::open_all("--data", &args.input.data, &args.input.reading.options())?;
+    let mut data = input::open_all("--data", &args.input.data, &args.input.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.backend.cpu.threads, args.backend.cpu.pin)?;
@@ -47,8 +48,9 @@ pub fn run(args: &FindArgs) -> Outcome {
     let mut picture = args.report.as_ref().map(|_| ReportSink::new(shape));
     let mut sinks: Vec<&mut dyn Sink> = outs.iter_mut().map(|s| &mut **s as &mut dyn Sink).collect();
     sinks.extend(picture.as_mut().map(|s| s as &mut dyn Sink));
-    let summary = find(&mut *finder, &mut *data, &mut sinks, &args.input, &stop)?;
-    written.extend(args.out.iter().map(|p| p.display().to_string()));
+    let known = provenance(args, &choice, &health, trained.as_ref());
+    let summary = find(&mut *finder, &mut *data, &mut sinks, known, &args.input, &stop)?;
+    written.extend(files(&summary));
 
     let mut report = RunReport {
         data: data.name(),
@@ -72,7 +74,31 @@ pub fn run(args: &FindArgs) -> Outcome {
     } else {
         report.print();
     }
-    Ok(drawn?)
+    drawn?;
+    conclude(&report.summary)
+}
+
+/// What the program knows of where the results come from.
+fn provenance(
+    args: &FindArgs,
+    choice: &Choice,
+    pedestal: &PedestalHealth,
+    trained: Option<&Trained>,
+) -> Provenance {
+    let path = |p: &PathBuf| p.display().to_string();
+    let mut known = crate::provenance::begin(choice, pedestal);
+    match (&args.pedestal, trained) {
+        (Some(p), _) => known.inputs.push(Input::file("pedestal", path(p))),
+        (None, _) => known.inputs.extend(trained.iter().flat_map(|t| t.inputs.clone())),
+    }
+    known.inputs.extend(args.finder.mask.iter().map(|m| Input::file("mask", path(m))));
+    known
+}
+
+/// The files that a run has written.
+pub fn files(summary: &Summary) -> impl Iterator<Item = String> {
+    let written = summary.sinks.iter().filter_map(|s| s.written.as_ref());
+    written.flat_map(|w| w.paths.iter().map(|p| p.display().to_string()))
 }
 
 /// No result in the place of an input: whoever mistypes a name must not lose a run.
@@ -153,12 +179,13 @@ fn find(
     finder: &mut dyn Finder,
     data: &mut dyn Source,
     sinks: &mut [&mut dyn Sink],
+    known: Provenance,
     args: &InputArgs,
     stop: &Arc<AtomicBool>,
-) -> Result<scheidegg::pipeline::Summary> {
+) -> Result<Summary> {
     let mut display = Display::new("find");
-    let mut run = Run::new(finder).stop_flag(stop.clone()).on_progress(move |p| display.show(p));
-    run.first(args.first).frames(args.frames).find(data, sinks)
+    let run = Run::new(finder).stop_flag(stop.clone()).on_progress(move |p| display.show(p));
+    run.provenance(known).first(args.first).frames(args.frames).find(data, sinks)
 }
 
 /// Writes the report of a run, with one more table if there is one; the pedestal is the one at its end.

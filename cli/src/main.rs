@@ -13,6 +13,7 @@ mod input;
 mod places;
 mod plot;
 mod progress;
+mod provenance;
 mod report;
 mod say;
 mod simulate;

@@ -1,11 +1,12 @@
 //! What came of a run: for a reader, and as JSON for a program.
 
 use scheidegg::io::Health;
-use scheidegg::pipeline::{Stages, Summary, Trained};
-use scheidegg::{Choice, Params, Pedestal};
+use scheidegg::pipeline::{Ended, Stages, Summary, Trained};
+use scheidegg::{Choice, Error, Params, Pedestal};
 use serde_json::{Value, json};
 
 use crate::darks::WINDOW;
+use crate::failure::Outcome;
 use crate::plot::grouped;
 use crate::report::Table;
 use crate::say::say;
@@ -180,8 +181,11 @@ impl RunReport {
             row("frames", frames_of(s)),
             row("clusters", format!("{}, {:.1} a frame", count(s.clusters), s.clusters_per_frame())),
         ];
-        if s.stopped {
+        if s.stopped() {
             run.push(row("stopped", stopped_at(s)));
+        }
+        if let Some(end) = ended(s) {
+            run.push(row("ended", end));
         }
         run.push(row("faults", faults(&s.health)));
         run.push(row("rate", format!("{} frames/s, {:.1} s", grouped(s.rate(), 0), s.seconds)));
@@ -221,8 +225,8 @@ impl RunReport {
             "frames": s.frames,
             "first_frame": s.first_frame,
             "last_frame": s.last_frame,
-            "stopped": s.stopped,
-            "stopped_at_frame": if s.stopped { s.last_frame } else { None },
+            "stopped": s.stopped(),
+            "stopped_at_frame": if s.stopped() { s.last_frame } else { None },
             "clusters": s.clusters,
             "clusters_per_frame": s.clusters_per_frame(),
             "seconds": s.seconds,
@@ -243,6 +247,9 @@ impl RunReport {
             "training": self.trained.as_ref().map(training),
             "pedestal": self.pedestal.json(),
             "params": params(q),
+            "ended": s.provenance.ended,
+            "faults": s.faults().map(|e| e.to_string()).collect::<Vec<_>>(),
+            "provenance": s.provenance,
             "written": self.written,
             "warnings": self.warnings(),
         })
@@ -288,6 +295,40 @@ pub fn stopped_at(s: &Summary) -> String {
     }
 }
 
+/// Why a run ended early though nobody stopped it, in words.
+fn ended(s: &Summary) -> Option<String> {
+    let why = match &s.ended {
+        Ended::SourceFault(_) => "the next frame cannot be read",
+        Ended::FinderFault(_) => "the next frames cannot be judged",
+        Ended::NoSinkLeft => "no result can be written any further",
+        Ended::Complete | Ended::Stopped => return None,
+    };
+    Some(format!("at a fault: {why}"))
+}
+
+/// How far the results of a run go that ended at a fault.
+fn as_far_as(s: &Summary) -> String {
+    match s.last_frame {
+        Some(n) => format!("the results are complete up to and with frame {n}"),
+        None => "no frame was judged".into(),
+    }
+}
+
+/// Ends the program with what went wrong in a run whose results are told, if something did.
+///
+/// # Errors
+/// The first fault; further ones are printed before.
+pub fn conclude(s: &Summary) -> Outcome {
+    let mut faults: Vec<String> =
+        s.sinks.iter().filter_map(|k| Some(k.error.as_ref()?.to_string())).collect();
+    faults.extend(s.ended.fault().map(|e| format!("{e}: {}", as_far_as(s))));
+    let Some(last) = faults.pop() else { return Ok(()) };
+    for fault in faults {
+        eprintln!("scheidegg: {fault}");
+    }
+    Err(Error::Other(last).into())
+}
+
 /// What was wrong with frames, in words.
 fn faults(h: &Health) -> String {
     let mut out = format!("{} gaps, {} lost packets", count(h.gaps), count(h.lost_packets));
@@ -299,6 +340,10 @@ fn faults(h: &Health) -> String {
     }
     if h.repeated_frames > 0 {
         out += &format!(", {} repeated frames left out", count(h.repeated_frames));
+    }
+    if h.damaged_files > 0 {
+        let (files, frames) = (count(h.damaged_files), count(h.unread_frames));
+        out += &format!(", {files} damaged files given up ({frames} frames not read)");
     }
     if h.gain_pixels > 0 {
         out += &format!(", {} pixels in another gain masked in their frames", count(h.gain_pixels));
@@ -339,6 +384,8 @@ pub fn health(h: &Health) -> Value {
         "lost_packets": h.lost_packets,
         "lost_pixels": h.lost_pixels,
         "gain_pixels": h.gain_pixels,
+        "damaged_files": h.damaged_files,
+        "unread_frames": h.unread_frames,
         "warnings": h.warnings,
     })
 }

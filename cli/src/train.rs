@@ -63,6 +63,7 @@ fn input(args: &TrainArgs) -> InputArgs {
         first: 0,
         frames: None,
         dark_frames: args.dark_frames,
+        keep_going: args.keep_going,
         reading: args.reading.clone(),
     }
 }

@@ -30,13 +30,30 @@ pub trait FrameOwner: Send + Sync {
     fn frames(&self) -> Frames<'_>;
 }
 
-/// A buffer for a batch of frames with their numbers and lost pixels; filled by a source, read by a finder,
-/// used again.
+/// What a source knows of a frame beside its pixels. What it does not know is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameNote {
+    /// The number that the accelerator gave to the bunch, or whatever else the facility counts there.
+    pub bunch_id: Option<u64>,
+    /// The detector's time stamp, in its own units.
+    pub timestamp: Option<u64>,
+    /// Packets of the frame that the receiver did not catch.
+    pub lost_packets: Option<u32>,
+    /// Storage cell that the frame was taken in.
+    pub storage_cell: Option<u32>,
+}
+
+/// A buffer for a batch of frames with their numbers, lost pixels and, where the source knows them, notes; filled by a
+/// source, read by a finder, used again.
 pub struct FrameBuf {
     memory: Box<dyn PixelMemory>,
     shape: Shape,
+    /// Frames that are let in at most.
+    limit: usize,
     numbers: Vec<u64>,
     lost: Vec<LostPixels>,
+    /// Of the first frames; those after them have none.
+    notes: Vec<FrameNote>,
 }
 
 impl FrameBuf {
@@ -48,7 +65,14 @@ impl FrameBuf {
     /// A buffer in the given memory; it holds as many frames as fit.
     pub fn in_memory(shape: Shape, memory: Box<dyn PixelMemory>) -> Self {
         let capacity = memory.pixels().len() / shape.pixels();
-        FrameBuf { memory, shape, numbers: Vec::with_capacity(capacity), lost: Vec::new() }
+        FrameBuf {
+            memory,
+            shape,
+            limit: capacity,
+            numbers: Vec::with_capacity(capacity),
+            lost: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// Rows and columns of a frame.
@@ -56,9 +80,18 @@ impl FrameBuf {
         self.shape
     }
 
-    /// Frames that fit.
+    /// Frames that fit, or are let in where that is [fewer](FrameBuf::limit).
     pub fn capacity(&self) -> usize {
-        self.memory.pixels().len() / self.shape.pixels()
+        (self.memory.pixels().len() / self.shape.pixels()).min(self.limit)
+    }
+
+    /// Lets at most `frames` frames in from now on, or as many as fit, so that a source reads no frame too many.
+    ///
+    /// # Panics
+    /// When the buffer holds more than that already.
+    pub fn limit(&mut self, frames: usize) {
+        assert!(self.len() <= frames, "{} frames are in a buffer for {frames}", self.len());
+        self.limit = frames;
     }
 
     /// Frames in the buffer.
@@ -73,7 +106,12 @@ impl FrameBuf {
 
     /// Whether no further frame fits.
     pub fn is_full(&self) -> bool {
-        self.len() == self.capacity()
+        self.len() >= self.capacity()
+    }
+
+    /// The numbers of the frames in the buffer.
+    pub fn numbers(&self) -> &[u64] {
+        &self.numbers
     }
 
     /// The numbers of the frames in the buffer, to be changed by a source that renumbers.
@@ -81,10 +119,28 @@ impl FrameBuf {
         &mut self.numbers
     }
 
-    /// Empties the buffer.
+    /// What the source knows of the frames: one note a frame, or fewer where the last frames have none.
+    pub fn notes(&self) -> &[FrameNote] {
+        &self.notes
+    }
+
+    /// Notes what is known of frame `k` of the buffer. A source that never does this pays nothing for it.
+    ///
+    /// # Panics
+    /// When there is no such frame.
+    pub fn note(&mut self, k: usize, note: FrameNote) {
+        assert!(k < self.len(), "a note on frame {k} of {}", self.len());
+        if self.notes.len() <= k {
+            self.notes.resize(k + 1, FrameNote::default());
+        }
+        self.notes[k] = note;
+    }
+
+    /// Empties the buffer. What limits it stays.
     pub fn clear(&mut self) {
         self.numbers.clear();
         self.lost.clear();
+        self.notes.clear();
     }
 
     /// Appends a frame: `fill` writes its pixels (which hold old values before) and may return the pixels it
@@ -125,10 +181,9 @@ impl FrameBuf {
         assert!(k + numbers.len() <= self.capacity(), "no room for {} frames", numbers.len());
         let n = self.shape.pixels();
         let lost = fill(&mut self.memory.pixels_mut()[k * n..][..numbers.len() * n])?;
-        for l in lost {
-            assert!(self.lost.last().is_none_or(|p| p.frame < k + l.frame), "lost pixels out of order");
-            self.lost.push(LostPixels { frame: k + l.frame, mask: l.mask });
-        }
+        let in_order = lost.windows(2).all(|w| w[0].frame < w[1].frame);
+        assert!(in_order && lost.last().is_none_or(|l| l.frame < numbers.len()), "lost pixels out of order");
+        self.lost.extend(lost.into_iter().map(|l| LostPixels { frame: k + l.frame, mask: l.mask }));
         self.numbers.extend_from_slice(numbers);
         Ok(())
     }

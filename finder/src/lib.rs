@@ -28,7 +28,7 @@ mod tickets;
 mod training;
 
 pub use backend::{Backend, Finder, Probe, Statistics};
-pub use buffer::{FrameBuf, FrameOwner, PixelMemory};
+pub use buffer::{FrameBuf, FrameNote, FrameOwner, PixelMemory};
 pub use cluster::{Charge, Cluster, Corner, Eta, Values};
 pub use clusters::{Clusters, PayloadType, Record, record_bytes};
 pub use clusters_buf::ClustersBuf;

@@ -11,6 +11,7 @@ pub use scheidegg_finder::*;
 pub mod cuda;
 pub mod io;
 pub mod pipeline;
+pub mod provenance;
 mod registry;
 pub mod sim;
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use scheidegg_finder::{
-    Backend, Clusters, ClustersBuf, Engine, Error, Finder, FrameBuf, Frames, Params, Pedestal, PixelMask,
-    Precision, Probe, Result, Shape, SyncFinder,
+    Backend, ClustersBuf, Engine, Error, Finder, FrameBuf, Frames, Params, Pedestal, PixelMask, Precision,
+    Probe, Result, Shape, SyncFinder,
 };
 
-use crate::io::{Sink, Source};
+use crate::io::{Batch, Sink, Source, Written};
+use crate::provenance::Provenance;
 
 /// Stores a cluster of zeros for every pixel above 1000 ADU.
 #[derive(Clone, Default)]
@@ -137,6 +138,7 @@ pub struct Kept {
     /// Frame numbers and their numbers of clusters.
     pub frames: Vec<(u64, usize)>,
     pub finished: bool,
+    pub provenance: Option<Provenance>,
 }
 
 /// Keeps the number of clusters of every frame.
@@ -147,7 +149,11 @@ pub struct KeepSink {
 }
 
 impl Sink for KeepSink {
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+    fn name(&self) -> String {
+        "out.clust".into()
+    }
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let batch = batch.clusters();
         for k in 0..batch.frames() {
             if self.fail_at == Some(batch.numbers()[k]) {
                 return Err(Error::file("out.clust", "no space left on device"));
@@ -156,8 +162,9 @@ impl Sink for KeepSink {
         }
         Ok(())
     }
-    fn finish(&mut self) -> Result<()> {
-        self.kept.lock().unwrap().finished = true;
-        Ok(())
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        let mut kept = self.kept.lock().unwrap();
+        (kept.finished, kept.provenance) = (true, Some(provenance.clone()));
+        Ok(Written::nowhere())
     }
 }

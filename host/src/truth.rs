@@ -30,8 +30,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use scheidegg_finder::{ClusterSize, Clusters, Error, PixelMask, Result};
 
-use crate::io::Sink;
 use crate::io::simulate::Simulator;
+use crate::io::{Batch, Sink, Written};
+use crate::provenance::Provenance;
 use matching::Judge;
 use summary::Tally;
 pub use summary::{Peak, TruthSummary};
@@ -115,13 +116,17 @@ impl Truth {
 }
 
 impl Sink for Truth {
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
-        self.add(batch)
+    fn name(&self) -> String {
+        "truth".into()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        self.add(batch.clusters())
     }
 
     /// Nothing is left to be done.
-    fn finish(&mut self) -> Result<()> {
-        Ok(())
+    fn finish(&mut self, _: &Provenance) -> Result<Written> {
+        Ok(Written::nowhere())
     }
 }
 

@@ -183,8 +183,8 @@ fn damaged_archives() {
     buf.push_frame(1, &[1; 120]);
     for path in [&results, &records] {
         let mut sink = open_sink(path, &Params::new(size)).unwrap();
-        sink.write(&buf.view()).unwrap();
-        sink.finish().unwrap();
+        sink.write(&buf.view().into()).unwrap();
+        sink.finish(&scheidegg::provenance::Provenance::default()).unwrap();
     }
     let pixels: Vec<u16> = (0..5).flat_map(|n| image(shape, n)).collect();
     let mut trainer = Trainer::new(shape);

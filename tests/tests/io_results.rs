@@ -8,6 +8,7 @@ use std::path::Path;
 use half::f16;
 use io_common::*;
 use scheidegg::io::{ClustReader, ClustSink, Results, Sink, open_results, open_sink};
+use scheidegg::provenance::Provenance;
 use scheidegg::{ClusterSize, ClustersBuf, Params, Payload, Shape, record_bytes};
 
 const SHAPE: Shape = Shape { rows: 400, cols: 400 };
@@ -67,11 +68,11 @@ fn every_kind_of_cluster_survives_every_kind_of_file() {
                 let mut sink = open_sink(&path, &params(size, *payload)).unwrap();
                 let (first, second) =
                     (clusters(size, *payload, 5, &[3, 0, 40, 1]), clusters(size, *payload, 9, &[0, 7, 0]));
-                sink.write(&first.view()).unwrap();
-                sink.write(&second.view()).unwrap();
+                sink.write(&first.view().into()).unwrap();
+                sink.write(&second.view().into()).unwrap();
                 assert!(!path.exists());
-                sink.finish().unwrap();
-                sink.finish().unwrap();
+                sink.finish(&Provenance::default()).unwrap();
+                assert!(said(sink.finish(&Provenance::default())).contains("is finished"));
                 assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
                 // Columns know nothing of frames without clusters.
                 let mut expected = ClustersBuf::new(SHAPE, size, *payload);
@@ -86,7 +87,7 @@ fn every_kind_of_cluster_survives_every_kind_of_file() {
                 for at_once in [1, 3, 100] {
                     assert_same(&read_back(&path, size, *payload, at_once), &expected);
                 }
-                assert!(sink.write(&first.view()).is_err());
+                assert!(sink.write(&first.view().into()).is_err());
                 fs::remove_file(&path).unwrap();
             }
         }
@@ -103,8 +104,8 @@ fn a_cluster_file_is_laid_out_as_others_write_it() {
     (0..9).for_each(|v: i32| record.extend((-v).to_le_bytes()));
     buf.push_frame(300, &record);
     buf.push_frame(301, &[]);
-    sink.write(&buf.view()).unwrap();
-    sink.finish().unwrap();
+    sink.write(&buf.view().into()).unwrap();
+    sink.finish(&Provenance::default()).unwrap();
     let mut expected = vec![44, 1, 0, 0, 1, 0, 0, 0];
     expected.extend(&record);
     expected.extend([45, 1, 0, 0, 0, 0, 0, 0]);
@@ -120,8 +121,8 @@ fn a_real_cluster_file_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let again = dir.path().join("again.clust");
     let mut sink = open_sink(&again, &params(size(3, 3), Payload::I32)).unwrap();
-    sink.write(&view).unwrap();
-    sink.finish().unwrap();
+    sink.write(&view.into()).unwrap();
+    sink.finish(&Provenance::default()).unwrap();
     assert_eq!(fs::read(&again).unwrap(), fs::read(&path).unwrap());
 }
 
@@ -131,10 +132,11 @@ fn frame_numbers_above_i32_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.clust");
     let mut sink = ClustSink::create(&path, size(3, 3), Payload::I32).unwrap();
-    sink.write(&clusters(size(3, 3), Payload::I32, i32::MAX as u64 - 1, &[1, 2]).view()).unwrap();
-    let refused = said(sink.write(&clusters(size(3, 3), Payload::I32, i32::MAX as u64, &[1, 2]).view()));
+    sink.write(&clusters(size(3, 3), Payload::I32, i32::MAX as u64 - 1, &[1, 2]).view().into()).unwrap();
+    let refused =
+        said(sink.write(&clusters(size(3, 3), Payload::I32, i32::MAX as u64, &[1, 2]).view().into()));
     assert!(refused.contains("frame 2147483648") && refused.contains(".npz"), "{refused}");
-    sink.finish().unwrap();
+    sink.finish(&Provenance::default()).unwrap();
     let numbers = read_back(&path, size(3, 3), Payload::I32, 10).view().numbers().to_vec();
     assert_eq!(numbers, [i32::MAX as u64 - 1, i32::MAX as u64]);
 
@@ -142,8 +144,8 @@ fn frame_numbers_above_i32_are_refused_by_name() {
         let path = dir.path().join(format!("a.{ext}"));
         let mut sink = open_sink(&path, &params(size(3, 3), Payload::I32)).unwrap();
         let far = clusters(size(3, 3), Payload::I32, u64::MAX - 1, &[1, 2]);
-        sink.write(&far.view()).unwrap();
-        sink.finish().unwrap();
+        sink.write(&far.view().into()).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
         assert_same(&read_back(&path, size(3, 3), Payload::I32, 10), &far);
     }
 }
@@ -155,8 +157,8 @@ fn a_cluster_file_that_ends_inside_a_frame_says_where() {
     let path = dir.path().join("a.clust");
     let kind = (size(3, 3), Payload::I32);
     let mut sink = ClustSink::create(&path, kind.0, kind.1).unwrap();
-    sink.write(&clusters(kind.0, kind.1, 100, &[2, 0, 3]).view()).unwrap();
-    sink.finish().unwrap();
+    sink.write(&clusters(kind.0, kind.1, 100, &[2, 0, 3]).view().into()).unwrap();
+    sink.finish(&Provenance::default()).unwrap();
     let whole = fs::read(&path).unwrap();
     // Frames start at bytes 0, 88 and 96.
     let ends = [0, 88, 96, whole.len()];
@@ -206,7 +208,7 @@ fn clusters_of_another_kind_are_refused() {
     for ext in ["clust", "npz", "npy"] {
         let path = dir.path().join(format!("a.{ext}"));
         let mut sink = open_sink(&path, &params(size(3, 3), Payload::I32)).unwrap();
-        let refused = said(sink.write(&clusters(size(3, 3), Payload::F32, 0, &[1]).view()));
+        let refused = said(sink.write(&clusters(size(3, 3), Payload::F32, 0, &[1]).view().into()));
         assert!(refused.contains("3x3 of i32, got 3x3 of f32"), "{refused}");
         drop(sink);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{ext} left something");
@@ -223,8 +225,8 @@ fn columns_say_what_they_hold() {
     for ext in ["npz", "npy"] {
         let path = dir.path().join(format!("a.{ext}"));
         let mut sink = open_sink(&path, &params(size(4, 2), Payload::F16)).unwrap();
-        sink.write(&clusters(size(4, 2), Payload::F16, 0, &[2]).view()).unwrap();
-        sink.finish().unwrap();
+        sink.write(&clusters(size(4, 2), Payload::F16, 0, &[2]).view().into()).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
         let results = open_results(&path, None, None).unwrap();
         assert_eq!((results.size(), results.payload()), (size(4, 2), Payload::F16));
         let refused = said(open_results(&path, Some(size(3, 3)), None));
@@ -241,8 +243,8 @@ fn a_cut_or_foreign_archive_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.npz");
     let mut sink = open_sink(&path, &params(size(3, 3), Payload::I32)).unwrap();
-    sink.write(&clusters(size(3, 3), Payload::I32, 0, &[20]).view()).unwrap();
-    sink.finish().unwrap();
+    sink.write(&clusters(size(3, 3), Payload::I32, 0, &[20]).view().into()).unwrap();
+    sink.finish(&Provenance::default()).unwrap();
     let whole = fs::read(&path).unwrap();
     for cut in [0, 10, whole.len() / 2, whole.len() - 1] {
         fs::write(&path, &whole[..cut]).unwrap();
@@ -264,8 +266,8 @@ fn many_clusters_are_read_in_blocks() {
     for ext in ["npz", "npy"] {
         let path = dir.path().join(format!("a.{ext}"));
         let mut sink = open_sink(&path, &params(kind.0, kind.1)).unwrap();
-        sink.write(&many.view()).unwrap();
-        sink.finish().unwrap();
+        sink.write(&many.view().into()).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
         let back = read_back(&path, kind.0, kind.1, 1);
         assert_eq!(back.view().numbers(), [0, 1, 3, 4]);
         assert!(back.view().bytes() == many.view().bytes());
@@ -310,9 +312,9 @@ fn batches_of_many_frames_are_written_whole() {
             let path = dir.path().join(format!("a.{ext}"));
             let mut sink = open_sink(&path, &params(kind.0, kind.1)).unwrap();
             for batch in &batches {
-                sink.write(&batch.view()).unwrap();
+                sink.write(&batch.view().into()).unwrap();
             }
-            sink.finish().unwrap();
+            sink.finish(&Provenance::default()).unwrap();
             let bytes = fs::read(&path).unwrap();
             match ext {
                 "clust" => assert!(bytes == clust),
@@ -333,9 +335,9 @@ fn files_without_clusters_are_whole() {
             let path = dir.path().join(format!("a.{ext}"));
             let mut sink = open_sink(&path, &params(kind.0, kind.1)).unwrap();
             if let Some(frames) = frames {
-                sink.write(&clusters(kind.0, kind.1, 4, &vec![0; frames]).view()).unwrap();
+                sink.write(&clusters(kind.0, kind.1, 4, &vec![0; frames]).view().into()).unwrap();
             }
-            sink.finish().unwrap();
+            sink.finish(&Provenance::default()).unwrap();
             let back = read_back(&path, kind.0, kind.1, 10);
             let expected = if ext == "clust" { frames.unwrap_or(0) } else { 0 };
             assert_eq!((back.view().frames(), back.view().len()), (expected, 0), "{ext}");

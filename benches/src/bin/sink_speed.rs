@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use scheidegg::io::open_sink;
+use scheidegg::io::{Batch, open_sink};
+use scheidegg::provenance::Provenance;
 use scheidegg::{ClusterSize, Clusters, ClustersBuf, Error, Params, Payload, Result, Shape, record_bytes};
 
 /// Measures result files, each kind alone.
@@ -56,9 +57,9 @@ fn once(path: &Path, params: &Params, batch: &Clusters<'_>, batches: usize) -> R
         return Ok((start.elapsed().as_secs_f64(), 0.0));
     }
     let mut sink = open_sink(path, params)?;
-    (0..batches).try_for_each(|_| sink.write(batch))?;
+    (0..batches).try_for_each(|_| sink.write(&Batch::of(*batch)))?;
     let written = start.elapsed().as_secs_f64();
-    sink.finish()?;
+    sink.finish(&Provenance::default())?;
     Ok((written, start.elapsed().as_secs_f64() - written))
 }
 

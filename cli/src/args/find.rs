@@ -45,6 +45,9 @@ pub struct TrainArgs {
     /// Take at most this many dark frames
     #[arg(long, value_name = "N", help_heading = "Frames")]
     pub dark_frames: Option<u64>,
+    /// Go on behind a damaged file or frame: it is left out or masked, counted and warned of
+    #[arg(long, help_heading = "Frames")]
+    pub keep_going: bool,
     #[command(flatten)]
     pub reading: ReadingArgs,
     /// Dark frames in the pedestal's window; darks beyond these update it [default: all, at most 1000]

@@ -25,8 +25,18 @@ pub struct InputArgs {
     /// Take at most this many dark frames
     #[arg(long, value_name = "N")]
     pub dark_frames: Option<u64>,
+    /// Go on behind a damaged file or frame: it is left out or masked, counted and warned of
+    #[arg(long)]
+    pub keep_going: bool,
     #[command(flatten)]
     pub reading: ReadingArgs,
+}
+
+impl InputArgs {
+    /// How the files are read, for the library.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions { keep_going: self.keep_going, ..self.reading.options() }
+    }
 }
 
 /// What files leave to their reader.
@@ -47,7 +57,7 @@ pub struct ReadingArgs {
 impl ReadingArgs {
     /// The same for the library.
     pub fn options(&self) -> OpenOptions {
-        OpenOptions { gain: self.gain.into(), roi: self.roi, dat_shape: self.dat_shape }
+        OpenOptions { gain: self.gain.into(), roi: self.roi, dat_shape: self.dat_shape, keep_going: false }
     }
 }
 

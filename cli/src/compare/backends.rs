@@ -1,5 +1,6 @@
 //! Two backends on the same frames.
 
+use scheidegg::io::skip_first;
 use scheidegg::{ClustersBuf, Error, Finder, FrameBuf, FrameOwner, Plane, Result};
 
 use super::difference::Difference;
@@ -18,7 +19,7 @@ pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
         let e = Error::param("--dark", "nothing", "a file of dark frames, to compare two backends");
         return Err(Failure::Usage(e));
     }
-    let mut data = input::open_all("--data", &args.input.data, &args.input.reading.options())?;
+    let mut data = input::open_all("--data", &args.input.data, &args.input.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.cpu.threads, args.cpu.pin)?;
@@ -27,11 +28,7 @@ pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
     for finder in [&mut a, &mut b] {
         darks::train(&mut **finder, &args.input, args.finder.pedestal_samples, &stop)?;
     }
-    let there = data.skip(args.input.first)?;
-    if there < args.input.first {
-        let what = format!("{there} frames, the first one asked for is {}", args.input.first);
-        return Err(Error::file(data.name(), what).into());
-    }
+    skip_first(&mut *data, args.input.first)?;
 
     let mut found = Difference::default();
     let mut left = args.input.frames.unwrap_or(u64::MAX);
@@ -39,15 +36,15 @@ pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
     let mut results = [0, 1].map(|_| ClustersBuf::new(shape, params.size, params.payload));
     while left > 0 {
         buf.clear();
+        buf.limit(usize::try_from(left).unwrap_or(usize::MAX));
         let got = data.read(&mut buf)?;
         if got == 0 {
             break;
         }
-        let take = got.min(usize::try_from(left).unwrap_or(usize::MAX));
-        left -= take as u64;
+        left -= got as u64;
         for (finder, result) in [&mut a, &mut b].into_iter().zip(&mut results) {
             result.clear();
-            finder.find(buf.frames().slice(0, take), &mut |batch| {
+            finder.find(buf.frames(), &mut |batch| {
                 result.append(&batch);
                 Ok(())
             })?;

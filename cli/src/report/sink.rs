@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
-use scheidegg::io::Sink;
-use scheidegg::{Charge, Clusters, Result, Shape};
+use scheidegg::io::{Batch, Sink, Written};
+use scheidegg::provenance::Provenance;
+use scheidegg::{Charge, Result, Shape};
 
 use super::histogram::Histogram;
 use super::timeline::Timeline;
@@ -108,7 +109,12 @@ impl Share {
 }
 
 impl Sink for ReportSink {
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+    fn name(&self) -> String {
+        "report".into()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let batch = batch.clusters();
         for (number, pair) in batch.numbers().iter().zip(batch.offsets().windows(2)) {
             self.timeline.push(*number, pair[1] - pair[0]);
         }
@@ -132,7 +138,7 @@ impl Sink for ReportSink {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, _: &Provenance) -> Result<Written> {
         for share in self.shares.drain(..) {
             self.centre.merge(&share.centre);
             self.square.merge(&share.square);
@@ -141,7 +147,7 @@ impl Sink for ReportSink {
             self.eta.iter_mut().zip(&share.eta).for_each(|(a, b)| *a += b);
             self.eta_outside += share.eta_outside;
         }
-        Ok(())
+        Ok(Written::nowhere())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use scheidegg::io::Sink;
 use scheidegg::io::simulate::{Simulation, Simulator};
 use scheidegg::pipeline::Run;
+use scheidegg::provenance::Provenance;
 use scheidegg::{AUTO, ClusterSize, Clusters, ClustersBuf, Params, Payload, Registry, Shape, to_f16};
 
 use super::peak::main_peak;
@@ -132,8 +133,8 @@ fn a_report_counts_the_same_whoever_counts() {
             for threads in [1, 2, 5] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let mut sink = ReportSink::new(clusters.view().shape());
-                pool.install(|| sink.write(&clusters.view())).unwrap();
-                sink.finish().unwrap();
+                pool.install(|| sink.write(&clusters.view().into())).unwrap();
+                sink.finish(&Provenance::default()).unwrap();
                 assert_eq!(sink, want, "{size} {payload}, {threads} threads");
             }
         }
@@ -151,9 +152,9 @@ fn a_report_counts_the_same_in_batches_of_any_length() {
             let mut part = ClustersBuf::new(whole.view().shape(), size, Payload::I32);
             (from..(from + frames).min(80))
                 .for_each(|k| part.push_frame(k as u64, whole.view().frame_bytes(k)));
-            sink.write(&part.view()).unwrap();
+            sink.write(&part.view().into()).unwrap();
         }
-        sink.finish().unwrap();
+        sink.finish(&Provenance::default()).unwrap();
         assert_eq!(sink, want, "batches of {frames}");
     }
 }

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{BufReader, IoSlice, Read};
 use std::path::{Path, PathBuf};
 
-use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, record_bytes};
+use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result, record_bytes};
 
 use super::output::Output;
-use super::{Kind, Results, Sink};
+use super::{Batch, Kind, Results, Sink, Written};
+use crate::provenance::Provenance;
 
 /// Bytes before the records of a frame.
 const FRAME_HEADER: usize = 8;
@@ -33,7 +34,12 @@ impl ClustSink {
 }
 
 impl Sink for ClustSink {
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+    fn name(&self) -> String {
+        self.kind.name()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let batch = batch.clusters();
         self.kind.check(batch)?;
         let Some(out) = &mut self.out else { return Err(self.kind.ended()) };
         // Nothing of a batch is written when one of its frames cannot be.
@@ -65,8 +71,9 @@ impl Sink for ClustSink {
         out.write_pieces(&mut pieces.map(IoSlice::new).collect::<Vec<_>>())
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.out.take().map_or(Ok(()), Output::finish)
+    fn finish(&mut self, _: &Provenance) -> Result<Written> {
+        self.out.take().ok_or_else(|| self.kind.ended())?.finish()?;
+        Ok(Written::at(&self.kind.path))
     }
 }
 

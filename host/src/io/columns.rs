@@ -3,13 +3,14 @@
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
 
-use scheidegg_finder::{ClusterSize, Clusters, Error, Payload, Result};
+use scheidegg_finder::{ClusterSize, Error, Payload, Result};
 
 use super::archive::Archive;
 use super::npy::{NpyHeader, NpyRows};
 use super::output::Output;
 use super::pieces::{NUMBER, Pieces, Rows, Split, Way};
-use super::{Kind, Sink};
+use super::{Batch, Kind, Sink, Written};
+use crate::provenance::Provenance;
 
 /// The numpy type of a payload.
 pub(crate) const fn descr(payload: Payload) -> &'static str {
@@ -22,7 +23,7 @@ pub(crate) const fn descr(payload: Payload) -> &'static str {
 }
 
 /// Writes a `.npz` file: `data`, `clusters x h x w` in the type of the payload, `frame` (`u64`), `x` and `y` (`u16`), one
-/// number a cluster. Numpy reads it; it is not compressed. Frames without clusters leave no trace in it.
+/// number a cluster, and `provenance`, a string of JSON ([`Provenance`]). Numpy reads it; it is not compressed. Frames without clusters leave no trace in it.
 ///
 /// # Space
 /// Memory stays bounded: `data` goes straight into the archive, `x`, `y` and the numbers of the frames (4 bytes a cluster and 16
@@ -78,7 +79,12 @@ fn data_header(kind: &Kind, rows: u64) -> Vec<u8> {
 }
 
 impl Sink for NpzSink {
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+    fn name(&self) -> String {
+        self.kind.name()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let batch = batch.clusters();
         self.kind.check(batch)?;
         let Some(Columns { data, x, y, runs, rows }) = &mut self.columns else {
             return Err(self.kind.ended());
@@ -109,12 +115,14 @@ impl Sink for NpzSink {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<()> {
-        let Some(Columns { mut data, x, y, runs, rows }) = self.columns.take() else { return Ok(()) };
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        let Columns { mut data, x, y, runs, rows } = self.columns.take().ok_or_else(|| self.kind.ended())?;
         write_frames(&mut data, runs, rows)?;
         write_column(&mut data, "x", x)?;
         write_column(&mut data, "y", y)?;
-        data.finish_with_header(&data_header(&self.kind, 0), &data_header(&self.kind, rows))
+        write_provenance(&mut data, provenance)?;
+        data.finish_with_header(&data_header(&self.kind, 0), &data_header(&self.kind, rows))?;
+        Ok(Written::at(&self.kind.path))
     }
 }
 
@@ -144,6 +152,15 @@ fn write_frames(archive: &mut Archive, mut runs: Output, rows: u64) -> Result<()
     };
     Way::Together
         .by_turns(&mut Default::default(), fill, |numbers| archive.write(bytemuck::cast_slice(numbers)))
+}
+
+/// Writes the array `provenance`: JSON as one string of bytes.
+fn write_provenance(archive: &mut Archive, provenance: &Provenance) -> Result<()> {
+    let text = provenance.to_json();
+    let header = NpyHeader::write(&format!("'|S{}'", text.len()), &[]);
+    archive.start("provenance", Some((header.len() + text.len()) as u64))?;
+    archive.write(&header)?;
+    archive.write(text.as_bytes())
 }
 
 /// Copies a column from its file into the archive, and removes the file.
@@ -192,7 +209,12 @@ impl NpySink {
 }
 
 impl Sink for NpySink {
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+    fn name(&self) -> String {
+        self.kind.name()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let batch = batch.clusters();
         self.kind.check(batch)?;
         let Some(out) = &mut self.rows else { return Err(self.kind.ended()) };
         let mut pieces = Pieces::of(batch);
@@ -203,7 +225,8 @@ impl Sink for NpySink {
         )
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.rows.take().map_or(Ok(()), NpyRows::finish)
+    fn finish(&mut self, _: &Provenance) -> Result<Written> {
+        self.rows.take().ok_or_else(|| self.kind.ended())?.finish()?;
+        Ok(Written::at(&self.kind.path))
     }
 }

@@ -7,7 +7,7 @@ use scheidegg_finder::{Error, FrameBuf, LostPixels, Result, Shape};
 
 use super::raw::{Found, Gain, Rule, decode_rows};
 use super::read_at::Blob;
-use super::{Health, Source};
+use super::{Health, Skipped, Source};
 
 const HEADER: u64 = 16;
 
@@ -179,13 +179,14 @@ impl Source for DatSource {
         Ok(self.numbers.len())
     }
 
-    fn skip(&mut self, frames: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while skipped < frames {
-            self.plan(1024.min(frames - skipped) as usize)?;
-            match self.numbers.len() {
-                0 => break,
-                n => skipped += n as u64,
+    fn skip(&mut self, frames: u64) -> Result<Skipped> {
+        let mut skipped = Skipped::default();
+        while skipped.frames < frames {
+            match self.plan(1024.min(frames - skipped.frames) as usize) {
+                Ok(()) if self.numbers.is_empty() => break,
+                Ok(()) => skipped.add(&self.numbers),
+                Err(e) if skipped.frames == 0 => return Err(e),
+                Err(_) => break,
             }
         }
         Ok(skipped)

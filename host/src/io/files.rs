@@ -21,6 +21,9 @@ pub struct OpenOptions {
     pub roi: Option<usize>,
     /// The shape of the images of a `.dat` file, where its length does not tell.
     pub dat_shape: Option<Shape>,
+    /// Goes on behind a damaged file or frame, which is left out or masked, counted and warned of, instead of ending with
+    /// an error there.
+    pub keep_going: bool,
 }
 
 /// The kinds of files that frames come from.

@@ -10,7 +10,7 @@ use super::npy::{self, Dtype, NpySource};
 use super::npz::Npz;
 use super::raw::{Master, RawReading, RawSource};
 use super::table::TableReader;
-use super::{Health, Results, Source, load_pedestal};
+use super::{Health, Results, Skipped, Source, load_pedestal};
 
 /// What a file holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,16 +37,15 @@ impl Info {
 
     /// Goes through all frames of a source without their pixels, and notes what is found.
     fn walk(&mut self, source: &mut dyn Source) {
-        let before = source.remaining();
-        match source.skip(u64::MAX) {
-            Ok(frames) => self.row("frames", frames),
-            Err(e) => {
-                let left = source.remaining().unwrap_or(0);
-                self.row(
-                    "frames",
-                    format!("{} before the fault below", before.unwrap_or(0).saturating_sub(left)),
-                );
-                self.warnings.push(e.to_string());
+        let mut frames = 0;
+        loop {
+            match source.skip(u64::MAX) {
+                Ok(Skipped { frames: 0, .. }) => break self.row("frames", frames),
+                Ok(more) => frames += more.frames,
+                Err(e) => {
+                    self.row("frames", format!("{frames} before the fault below"));
+                    break self.warnings.push(e.to_string());
+                }
             }
         }
         let Health { gaps, incomplete_frames, repeated_frames, lost_packets, warnings, .. } = source.health();

@@ -6,9 +6,14 @@
 
 pub mod simulate;
 
-use scheidegg_finder::{Clusters, FrameBuf, Result, Shape};
+use std::path::PathBuf;
+
+use scheidegg_finder::{Error, FrameBuf, Result, Shape};
+
+use crate::provenance::{Input, Provenance};
 
 mod archive;
+mod batch;
 mod checked;
 mod clust;
 mod columns;
@@ -28,6 +33,7 @@ mod results;
 mod rows;
 mod table;
 
+pub use batch::Batch;
 pub use clust::{ClustReader, ClustSink};
 pub use columns::{NpySink, NpzSink};
 pub use dat::{DAT_SHAPES, DatSource};
@@ -65,26 +71,93 @@ pub trait Source: Send {
     /// Whatever is wrong with the input, naming the file. Frames appended before the error are whole.
     fn read(&mut self, into: &mut FrameBuf) -> Result<usize>;
 
-    /// Leaves out the next `frames` frames; returns how many there were.
+    /// Leaves out the next `frames` frames, or fewer: says how many those were, 0 at the end, and their numbers.
     ///
     /// # Errors
-    /// As [`Source::read`].
-    fn skip(&mut self, frames: u64) -> Result<u64> {
+    /// As [`Source::read`], when not a single frame could be left out. Where some could, the error comes with the next
+    /// call.
+    fn skip(&mut self, frames: u64) -> Result<Skipped> {
         let mut scrap = FrameBuf::new(self.shape(), 1);
-        let mut skipped = 0;
-        while skipped < frames {
+        let mut skipped = Skipped::default();
+        while skipped.frames < frames {
             scrap.clear();
-            if self.read(&mut scrap)? == 0 {
-                break;
+            match self.read(&mut scrap) {
+                Ok(0) => break,
+                Ok(_) => skipped.add(scrap.numbers()),
+                Err(e) if skipped.frames == 0 => return Err(e),
+                Err(_) => break,
             }
-            skipped += 1;
         }
         Ok(skipped)
+    }
+
+    /// The files that frames have come from so far, where they are more than the one that [`Source::name`] tells.
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
     }
 
     /// What was wrong with the frames given so far, though not wrong enough to stop.
     fn health(&self) -> Health {
         Health::default()
+    }
+}
+
+/// Leaves out the first `frames` frames of a source.
+///
+/// # Errors
+/// As [`Source::skip`]; [`Error::File`] when the source has fewer.
+pub fn skip_first(source: &mut dyn Source, frames: u64) -> Result<()> {
+    skip_while(source, frames, || true).map(|_| ())
+}
+
+/// As [`skip_first`], some frames at a time as long as `on` says so; whether it did to the end.
+pub(crate) fn skip_while(source: &mut dyn Source, frames: u64, on: impl Fn() -> bool) -> Result<bool> {
+    /// Some milliseconds' worth of frame headers.
+    const AT_ONCE: u64 = 4096;
+    let mut there = 0;
+    while there < frames {
+        if !on() {
+            return Ok(false);
+        }
+        match source.skip((frames - there).min(AT_ONCE))?.frames {
+            0 => {
+                let what =
+                    format!("{there} frames, the first one asked for is {frames}: ask for 0 to {there}");
+                return Err(Error::file(source.name(), what));
+            }
+            n => there += n,
+        }
+    }
+    Ok(true)
+}
+
+/// Frames that were left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many.
+    pub frames: u64,
+    /// Number of the first of them.
+    pub first: Option<u64>,
+    /// Number of the last of them.
+    pub last: Option<u64>,
+}
+
+impl Skipped {
+    /// Frames numbered one after the other.
+    pub fn range(numbers: std::ops::Range<u64>) -> Skipped {
+        let some = !numbers.is_empty();
+        Skipped {
+            frames: numbers.end - numbers.start.min(numbers.end),
+            first: some.then_some(numbers.start),
+            last: some.then(|| numbers.end - 1),
+        }
+    }
+
+    /// Adds the frames with these numbers.
+    pub fn add(&mut self, numbers: &[u64]) {
+        self.frames += numbers.len() as u64;
+        self.first = self.first.or(numbers.first().copied());
+        self.last = numbers.last().copied().or(self.last);
     }
 }
 
@@ -103,21 +176,68 @@ pub struct Health {
     pub lost_pixels: u64,
     /// Pixels masked because they were not in gain 0, summed over frames.
     pub gain_pixels: u64,
+    /// Files, or subfiles of a run, that were given up at a fault because the rest was wanted all the same.
+    pub damaged_files: u64,
+    /// Frames in them that were not read, as far as that is known.
+    pub unread_frames: u64,
     /// Sentences for the user, each once.
     pub warnings: Vec<String>,
 }
 
+impl std::ops::AddAssign for Health {
+    fn add_assign(&mut self, other: Health) {
+        self.gaps += other.gaps;
+        self.incomplete_frames += other.incomplete_frames;
+        self.repeated_frames += other.repeated_frames;
+        self.lost_packets += other.lost_packets;
+        self.lost_pixels += other.lost_pixels;
+        self.gain_pixels += other.gain_pixels;
+        self.damaged_files += other.damaged_files;
+        self.unread_frames += other.unread_frames;
+        for warning in other.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+}
+
 /// Anything that takes batches of clusters in order.
 pub trait Sink: Send {
-    /// Takes the clusters of the next frames.
+    /// What the output is called in a message: a file's path, or `report`.
+    fn name(&self) -> String;
+
+    /// Takes the clusters of the next frames. After an error nothing more is given; [`Sink::finish`] comes all the same.
     ///
     /// # Errors
     /// Whatever is wrong with the output, naming the file.
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()>;
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()>;
 
-    /// Completes the output under its final name. Without this call nothing stands there.
+    /// Completes the output under its final name, with what was written before and where it comes from; without this
+    /// call nothing stands there. After an error of [`Sink::write`] the provenance tells of the batches before it: the
+    /// output ends there, or, where that cannot be, is given up.
     ///
     /// # Errors
     /// As [`Sink::write`].
-    fn finish(&mut self) -> Result<()>;
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written>;
+}
+
+/// Where an output stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// Its files, the result before those that belong to it; empty for an output that is no file.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Written {
+    /// An output that is no file.
+    pub fn nowhere() -> Written {
+        Written::default()
+    }
+
+    /// An output that is one file.
+    pub fn at(path: impl Into<PathBuf>) -> Written {
+        Written { paths: vec![path.into()] }
+    }
 }

@@ -51,6 +51,11 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// The path in words.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
     /// Refuses clusters of another kind.
     pub fn check(&self, batch: &Clusters<'_>) -> Result<()> {
         if (batch.size(), batch.payload()) != (self.size, self.payload) {

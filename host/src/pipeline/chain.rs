@@ -2,7 +2,7 @@
 
 use scheidegg_finder::{Error, FrameBuf, Result, Shape};
 
-use crate::io::{Health, Source};
+use crate::io::{Health, Skipped, Source};
 
 /// Sources one after the other, as one. Frame numbers ascend: a source whose numbers begin at or below the last one
 /// given is numbered onwards from there, and a warning says so.
@@ -32,18 +32,23 @@ impl Chain {
         Ok(Chain { sources, at: 0, offset: None, last: None, renumbered: None })
     }
 
-    fn renumber(&mut self, into: &mut FrameBuf, from: usize) {
+    /// What is added to the numbers of the source that is read, whose first frame has this number.
+    fn offset_of(&mut self, first: u64) -> u64 {
         let last = self.last;
-        let numbers = &mut into.numbers_mut()[from..];
-        let Some(&first) = numbers.first() else { return };
-        let offset = *self.offset.get_or_insert_with(|| match last {
+        *self.offset.get_or_insert_with(|| match last {
             Some(last) if first <= last => {
                 let (_, count) = self.renumbered.get_or_insert_with(|| (self.sources[self.at].name(), 0));
                 *count += 1;
                 last + 1 - first
             }
             _ => 0,
-        });
+        })
+    }
+
+    fn renumber(&mut self, into: &mut FrameBuf, from: usize) {
+        let Some(&first) = into.numbers()[from..].first() else { return };
+        let offset = self.offset_of(first);
+        let numbers = &mut into.numbers_mut()[from..];
         numbers.iter_mut().for_each(|n| *n += offset);
         self.last = numbers.last().copied();
     }
@@ -84,16 +89,27 @@ impl Source for Chain {
         Ok(into.len() - start)
     }
 
-    fn skip(&mut self, frames: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while skipped < frames && self.at < self.sources.len() {
-            let got = self.sources[self.at].skip(frames - skipped)?;
-            skipped += got;
-            if skipped < frames {
+    fn skip(&mut self, frames: u64) -> Result<Skipped> {
+        let mut all = Skipped::default();
+        while all.frames < frames && self.at < self.sources.len() {
+            let got = match self.sources[self.at].skip(frames - all.frames) {
+                Ok(got) => got,
+                Err(e) if all.frames == 0 => return Err(e),
+                Err(_) => break,
+            };
+            if let (Some(first), Some(last)) = (got.first, got.last) {
+                let offset = self.offset_of(first);
+                all = Skipped {
+                    frames: all.frames + got.frames,
+                    first: all.first.or(Some(first + offset)),
+                    last: Some(last + offset),
+                };
+                self.last = all.last;
+            } else {
                 self.next_source();
             }
         }
-        Ok(skipped)
+        Ok(all)
     }
 
     fn health(&self) -> Health {
@@ -105,13 +121,7 @@ impl Source for Chain {
             ));
         }
         for h in self.sources.iter().map(|s| s.health()) {
-            all.gaps += h.gaps;
-            all.incomplete_frames += h.incomplete_frames;
-            all.repeated_frames += h.repeated_frames;
-            all.lost_packets += h.lost_packets;
-            all.lost_pixels += h.lost_pixels;
-            all.gain_pixels += h.gain_pixels;
-            all.warnings.extend(h.warnings);
+            all += h;
         }
         all
     }
@@ -163,10 +173,10 @@ mod tests {
     #[test]
     fn skipping_goes_on_in_the_next_source() {
         let mut c = chain(&[(0, 5), (5, 5)]);
-        assert_eq!(c.skip(7).unwrap(), 7);
+        assert_eq!(c.skip(7).unwrap(), Skipped::range(0..7));
         assert_eq!(numbers(&mut c, 2), [7, 8, 9]);
-        assert_eq!(c.skip(1).unwrap(), 0);
-        assert_eq!(chain(&[(0, 5), (5, 5)]).skip(11).unwrap(), 10);
+        assert_eq!(c.skip(1).unwrap(), Skipped::default());
+        assert_eq!(chain(&[(0, 5), (5, 5)]).skip(11).unwrap(), Skipped::range(0..10));
     }
 
     #[test]

@@ -1,8 +1,13 @@
+use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::*;
+use crate::io::{Batch, Written};
 use crate::testing::{CountBackend, CountSource, KeepSink};
-use scheidegg_finder::{Backend, ClusterSize, Clusters, Frames, Params, Pedestal, Shape, Tickets};
+use scheidegg_finder::{
+    Backend, ClusterSize, Clusters, FrameBuf, Frames, Params, Pedestal, Shape, Statistics, Ticket, Tickets,
+};
 
 const SHAPE: Shape = Shape { rows: 4, cols: 5 };
 
@@ -34,7 +39,7 @@ fn every_frame_reaches_every_sink_in_order() {
         assert_eq!(a.kept.lock().unwrap().frames, expected(0..count));
         assert!(a.kept.lock().unwrap().finished);
         assert_eq!(*a.kept.lock().unwrap(), *b.kept.lock().unwrap());
-        assert_eq!((summary.frames, summary.stopped), (count, false));
+        assert_eq!((summary.frames, summary.stopped()), (count, false));
         assert_eq!(summary.clusters, expected(0..count).iter().map(|f| f.1 as u64).sum::<u64>());
         assert_eq!(
             (summary.first_frame, summary.last_frame),
@@ -82,25 +87,47 @@ fn too_few_darks_are_refused_and_more_update() {
 }
 
 #[test]
-fn an_error_of_the_source_ends_the_run_and_no_sink_is_completed() {
+fn an_error_of_the_source_ends_the_run_and_the_sinks_are_complete_up_to_it() {
+    let failing = |fail_at, panic_at| CountSource { fail_at, panic_at, ..CountSource::new(SHAPE, 100) };
+    for (mut source, said) in [
+        (failing(Some(30), None), "count.npy: ends inside frame 30"),
+        (failing(None, Some(30)), "count.npy: internal error while reading"),
+    ] {
+        let mut sink = KeepSink::default();
+        let summary = Run::new(&mut *trained()).find(&mut source, &mut [&mut sink]).unwrap();
+        assert_eq!(summary.faults().map(|e| e.to_string()).collect::<Vec<_>>(), [said]);
+        assert_eq!((summary.frames, summary.last_frame), (30, Some(29)));
+        let kept = sink.kept.lock().unwrap();
+        assert_eq!((&kept.frames, kept.finished), (&expected(0..30), true));
+        let told = &summary.provenance;
+        assert_eq!((told.frames, told.ended.how, told.ended.why.as_deref()), (30, How::Fault, Some(said)));
+    }
+    // Nothing was judged: nothing is completed.
     let mut sink = KeepSink::default();
-    let mut source = CountSource { fail_at: Some(30), ..CountSource::new(SHAPE, 100) };
-    let e = Run::new(&mut *trained()).find(&mut source, &mut [&mut sink]).unwrap_err();
-    assert_eq!(e.to_string(), "count.npy: ends inside frame 30");
+    let e = Run::new(&mut *trained()).find(&mut failing(Some(0), None), &mut [&mut sink]).unwrap_err();
+    assert_eq!(e.to_string(), "count.npy: ends inside frame 0");
     assert!(!sink.kept.lock().unwrap().finished);
-    let mut source = CountSource { panic_at: Some(30), ..CountSource::new(SHAPE, 100) };
-    let e = Run::new(&mut *trained()).find(&mut source, &mut [&mut sink]).unwrap_err();
-    assert_eq!(e.to_string(), "count.npy: internal error while reading");
 }
 
 #[test]
-fn an_error_of_a_sink_ends_the_run_and_the_finder_can_be_used_again() {
+fn an_error_of_a_sink_leaves_the_others_and_the_finder_can_be_used_again() {
     let mut finder = trained();
     let (mut bad, mut good) = (KeepSink { fail_at: Some(17), ..KeepSink::default() }, KeepSink::default());
     let mut source = CountSource::new(SHAPE, 10_000);
-    let e = Run::new(&mut *finder).find(&mut source, &mut [&mut good, &mut bad]).unwrap_err();
-    assert_eq!(e.to_string(), "out.clust: no space left on device");
-    assert!(!good.kept.lock().unwrap().finished && !bad.kept.lock().unwrap().finished);
+    let summary = Run::new(&mut *finder).find(&mut source, &mut [&mut good, &mut bad]).unwrap();
+    assert_eq!((summary.frames, summary.stopped(), summary.faults().count()), (10_000, false, 1));
+    assert_eq!(good.kept.lock().unwrap().frames, expected(0..10_000));
+    let [kept, failed] = &summary.sinks[..] else { panic!("{summary:?}") };
+    assert!(kept.error.is_none() && kept.written.is_some());
+    assert_eq!(failed.error.as_ref().unwrap().to_string(), "out.clust: no space left on device");
+    // Whole batches of four frames.
+    let told = bad.kept.lock().unwrap().provenance.clone().unwrap();
+    assert_eq!((told.frames, told.last_frame, told.ended.how), (16, Some(15), How::NotWritten));
+
+    let mut bad = KeepSink { fail_at: Some(17), ..KeepSink::default() };
+    let mut source = CountSource::new(SHAPE, 10_000);
+    let summary = Run::new(&mut *finder).find(&mut source, &mut [&mut bad]).unwrap();
+    assert!(matches!(summary.ended, Ended::NoSinkLeft), "{summary:?}");
     assert!(source.next < 100, "read {} frames after the error", source.next);
     let again = Run::new(&mut *finder).find(&mut CountSource::new(SHAPE, 9), &mut []).unwrap();
     assert_eq!(again.frames, 9);
@@ -116,7 +143,7 @@ fn the_stop_flag_ends_the_run_at_a_whole_frame() {
         .on_progress(|p| stop.store(p.frames >= 12, Ordering::Relaxed))
         .find(&mut CountSource::new(SHAPE, 1_000_000), &mut [&mut sink])
         .unwrap();
-    assert!(summary.stopped && summary.frames >= 12 && summary.frames < 1000, "{summary:?}");
+    assert!(summary.stopped() && summary.frames >= 12 && summary.frames < 1000, "{summary:?}");
     assert_eq!(summary.last_frame, Some(summary.frames - 1));
     assert_eq!(sink.kept.lock().unwrap().frames, expected(0..summary.frames));
     assert!(sink.kept.lock().unwrap().finished);
@@ -239,12 +266,15 @@ fn buffers_in_flight_are_never_filled_again_however_few_there_are() {
 struct SlowSink(KeepSink, Duration);
 
 impl Sink for SlowSink {
-    fn write(&mut self, batch: &Clusters<'_>) -> Result<()> {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
         thread::sleep(self.1);
         self.0.write(batch)
     }
-    fn finish(&mut self) -> Result<()> {
-        self.0.finish()
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        self.0.finish(provenance)
     }
 }
 
@@ -268,32 +298,48 @@ fn sinks_write_side_by_side_and_none_loses_a_batch() {
 }
 
 #[test]
-fn a_sink_that_fails_ends_the_run_whatever_the_others_do() {
+fn a_sink_that_fails_leaves_the_others_whatever_their_pace() {
     for (failing, waiting) in [(0, 5), (5, 0), (0, 0)] {
         let sink =
             |fail_at, ms| SlowSink(KeepSink { fail_at, ..KeepSink::default() }, Duration::from_millis(ms));
         for fail_at in [0, 3, 9, 40] {
             let (mut good, mut bad) = (sink(None, waiting), sink(Some(fail_at), failing));
-            let e = Run::new(&mut *trained())
-                .find(&mut CountSource::new(SHAPE, 10_000), &mut [&mut bad, &mut good])
-                .unwrap_err();
+            let summary = Run::new(&mut *trained())
+                .find(&mut CountSource::new(SHAPE, 60), &mut [&mut bad, &mut good])
+                .unwrap();
+            assert_eq!(good.0.kept.lock().unwrap().frames, expected(0..60));
+            assert!(good.0.kept.lock().unwrap().finished);
+            let e = summary.check().unwrap_err();
             assert_eq!(e.to_string(), "out.clust: no space left on device");
-            assert!(!good.0.kept.lock().unwrap().finished && !bad.0.kept.lock().unwrap().finished);
         }
     }
 }
 
 #[test]
-#[should_panic(expected = "a sink of a stranger's")]
-fn a_panic_in_a_sink_comes_to_the_caller() {
-    struct Panics;
+fn a_panic_in_a_sink_is_its_own_fault() {
+    struct Panics {
+        in_write: bool,
+    }
     impl Sink for Panics {
-        fn write(&mut self, _: &Clusters<'_>) -> Result<()> {
-            panic!("a sink of a stranger's");
+        fn name(&self) -> String {
+            "a stranger's".into()
         }
-        fn finish(&mut self) -> Result<()> {
+        fn write(&mut self, _: &Batch<'_>) -> Result<()> {
+            assert!(!self.in_write, "a sink of a stranger's");
             Ok(())
         }
+        fn finish(&mut self, _: &Provenance) -> Result<Written> {
+            panic!("a sink of a stranger's");
+        }
     }
-    let _ = Run::new(&mut *trained()).find(&mut CountSource::new(SHAPE, 10_000), &mut [&mut Panics]);
+    for in_write in [true, false] {
+        let mut good = KeepSink::default();
+        let summary = Run::new(&mut *trained())
+            .find(&mut CountSource::new(SHAPE, 1000), &mut [&mut Panics { in_write }, &mut good])
+            .unwrap();
+        assert_eq!(good.kept.lock().unwrap().frames, expected(0..1000));
+        let said: Vec<_> = summary.faults().map(|e| e.to_string()).collect();
+        assert_eq!(said, ["a stranger's: internal error while writing"]);
+        assert!(summary.sinks[0].written.is_none() && summary.sinks[1].written.is_some());
+    }
 }

@@ -266,9 +266,9 @@ fn batches_and_their_order_do_not_matter() {
     for k in (0..20).rev() {
         let mut one = empty(simulator.shape());
         one.push_frame(1000 + k as u64, found.view().frame_bytes(k));
-        Sink::write(&mut parts, &one.view()).unwrap();
+        Sink::write(&mut parts, &one.view().into()).unwrap();
     }
-    Sink::finish(&mut parts).unwrap();
+    Sink::finish(&mut parts, &Provenance::default()).unwrap();
     assert_eq!(parts.summary(), whole.summary());
     assert!(whole.summary().clean_photons > 0);
 }

@@ -8,7 +8,7 @@ use scheidegg_finder::{Error, FrameBuf, Result, Shape};
 
 use super::header::{Dtype, Scalar};
 use crate::io::read_at::Blob;
-use crate::io::{Health, Source};
+use crate::io::{Health, Skipped, Source};
 
 /// The frames of a `.npy` file of little-endian `u16` in C order: `frames x rows x cols`, or `rows x cols` for one.
 /// Frames are numbered from 0.
@@ -146,14 +146,15 @@ impl Source for NpySource {
         Ok(count)
     }
 
-    fn skip(&mut self, frames: u64) -> Result<u64> {
+    fn skip(&mut self, frames: u64) -> Result<Skipped> {
         let skipped = frames.min(self.frames - self.next);
+        let numbers = self.next..self.next + skipped;
         self.next += skipped;
         match self.fault() {
             Some(what) if skipped == 0 && frames > 0 && self.frames < self.promised => {
                 Err(Error::file(&self.path, what))
             }
-            _ => Ok(skipped),
+            _ => Ok(Skipped::range(numbers)),
         }
     }
 

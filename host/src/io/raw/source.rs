@@ -13,7 +13,7 @@ use super::master::Master;
 use super::matching::Matching;
 use super::names::{data_file_name, master_name};
 use super::port::{Head, Port, Subfile};
-use crate::io::{Health, Source};
+use crate::io::{Health, Skipped, Source};
 
 mod image;
 
@@ -352,16 +352,18 @@ impl Source for RawSource {
         Ok(self.numbers.len())
     }
 
-    fn skip(&mut self, frames: u64) -> Result<u64> {
+    fn skip(&mut self, frames: u64) -> Result<Skipped> {
         const AT_ONCE: usize = 1024;
-        let mut skipped = 0;
-        while skipped < frames {
-            self.plan(usize::try_from(frames - skipped).unwrap_or(AT_ONCE).min(AT_ONCE))?;
-            self.heads.clear();
-            match self.numbers.len() {
-                0 => break,
-                n => skipped += n as u64,
+        let mut skipped = Skipped::default();
+        while skipped.frames < frames {
+            let left = usize::try_from(frames - skipped.frames).unwrap_or(AT_ONCE);
+            match self.plan(left.min(AT_ONCE)) {
+                Ok(()) if self.numbers.is_empty() => break,
+                Ok(()) => skipped.add(&self.numbers),
+                Err(e) if skipped.frames == 0 => return Err(e),
+                Err(_) => break,
             }
+            self.heads.clear();
         }
         Ok(skipped)
     }

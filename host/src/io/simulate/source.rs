@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use scheidegg_finder::{FrameBuf, LostPixels, Result, Shape};
 
 use super::physics::{Kind, Simulator};
-use crate::io::{Health, Source};
+use crate::io::{Health, Skipped, Source};
 
 /// Simulated frames, numbered from 0: dark ones from [`Simulator::darks`], those with photons from
 /// [`Simulator::frames`]. Frames of a batch are made in parallel.
@@ -80,10 +80,10 @@ impl Source for SimulatedFrames {
         Ok(count as usize)
     }
 
-    fn skip(&mut self, frames: u64) -> Result<u64> {
+    fn skip(&mut self, frames: u64) -> Result<Skipped> {
         let skipped = frames.min(self.end - self.next);
         self.next += skipped;
-        Ok(skipped)
+        Ok(Skipped::range(self.next - skipped..self.next))
     }
 
     fn health(&self) -> Health {
