@@ -72,8 +72,8 @@ fn archives_of_clusters() {
     let (size, payload) = (ClusterSize::new(2, 3).unwrap(), Payload::I16);
     let path = dir.path().join("a.npz");
     let mut sink = open_sink(&path, &Params { payload, ..Params::new(size) }).unwrap();
-    sink.write(&some_clusters(size, payload).view()).unwrap();
-    sink.finish().unwrap();
+    sink.write(&some_clusters(size, payload).view().into()).unwrap();
+    sink.finish(&scheidegg::provenance::Provenance::default()).unwrap();
     let refused = every_byte(&path, |path| content(path, size, payload));
     let bytes = fs::metadata(&path).unwrap().len() as usize;
     assert!(refused > bytes / 2, "{refused} of {bytes} changes were refused");
