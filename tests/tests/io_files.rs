@@ -142,7 +142,7 @@ fn what_is_no_pedestal_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.npz");
     let params = Params::new(ClusterSize::square(3).unwrap());
-    open_sink(&path, &params).unwrap().finish().unwrap();
+    open_sink(&path, &params).unwrap().finish(&scheidegg::provenance::Provenance::default()).unwrap();
     let refused = said(load_pedestal(&path));
     assert!(refused.contains("no array shape") && refused.contains("data, frame, x, y"), "{refused}");
     fs::write(&path, b"nothing").unwrap();
@@ -183,8 +183,8 @@ fn info_tells_clusters_and_arrays() {
     for (ext, frames) in [("clust", "2"), ("npz", "1"), ("npy", "1")] {
         let path = dir.path().join(format!("a.{ext}"));
         let mut sink = open_sink(&path, &params).unwrap();
-        sink.write(&buf.view()).unwrap();
-        sink.finish().unwrap();
+        sink.write(&buf.view().into()).unwrap();
+        sink.finish(&scheidegg::provenance::Provenance::default()).unwrap();
         let i = about(&path);
         assert_eq!(i.kind, "clusters");
         assert!(i.rows.contains(&("clusters".into(), "2".into())), "{i:?}");
