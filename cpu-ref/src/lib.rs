@@ -1,6 +1,7 @@
 //! The photon finder on the CPU.
 //!
-//! [`oracle`] is the SPEC in its plainest words: the judge of every other backend. [`simd`] is its fast sister, the
+//! [`oracle`] is [SPEC](scheidegg_finder::spec) in its plainest words: the judge of every other backend. [`simd`]
+//! is its fast sister, the
 //! default on a CPU, and returns the same bytes.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 

@@ -1,4 +1,4 @@
-//! The oracle: SPEC in its plainest words.
+//! The oracle: [SPEC](scheidegg_finder::spec) in its plainest words.
 //!
 //! It shares types and parameters with the other backends, and no arithmetic: training, decision and update are
 //! written here again, one line of SPEC a line of code, so that a mistake made elsewhere cannot hide. It computes
@@ -157,7 +157,7 @@ impl<P: Float, C: Float> Rule<P, C> {
         }
     }
 
-    /// SPEC 3, steps 1 to 4.
+    /// [SPEC 3](scheidegg_finder::spec#3-a-frame), steps 1 to 4.
     fn judge(&self, image: &Image<'_, C>, thr2: C, row: usize, col: usize) -> Branch {
         let zero = C::of(0.0);
         let ClusterSize { w, h } = self.params.size;

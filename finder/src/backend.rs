@@ -59,7 +59,8 @@ pub struct Statistics {
     pub frames: u64,
     /// Clusters found.
     pub clusters: u64,
-    /// Stored values that do not fit the payload (SPEC 3): cut to the largest or smallest `i16`, or infinite in `f16`.
+    /// Stored values that do not fit the payload ([SPEC 3](crate::spec#3-a-frame)): cut to the largest or smallest
+    /// `i16`, or infinite in `f16`.
     pub saturated: u64,
     /// Pixels masked for one frame because they were lost, summed over frames.
     pub lost_pixels: u64,
@@ -75,7 +76,7 @@ pub struct Statistics {
 ///
 /// # Determinism
 /// What comes out depends on [`Params`], the darks and the frames alone, never on how frames are cut into
-/// batches, on threads, devices or timing (SPEC 5).
+/// batches, on threads, devices or timing ([SPEC 5](crate::spec#5-what-never-happens)).
 pub trait Finder: Send {
     /// The name of the backend that really runs it, as [`Backend::name`]: proof for tests and for a report. The
     /// conformance suite refuses a finder that does not say.

@@ -200,12 +200,14 @@ impl<'a> Clusters<'a> {
         (all.offsets[k] as usize..all.offsets[k + 1] as usize).map(move |i| all.get(i))
     }
 
-    /// The branch of every pixel (SPEC 6), `frames x rows x cols`, when it was asked for.
+    /// The branch of every pixel ([SPEC 6](crate::spec#6-branch-codes)), `frames x rows x cols`, when it was asked
+    /// for.
     pub fn trace(&self) -> Option<&'a [u8]> {
         self.trace
     }
 
-    /// How many values are infinite in an `f16` payload: too large for it (SPEC 3). 0 for every other payload.
+    /// How many values are infinite in an `f16` payload: too large for it ([SPEC 3](crate::spec#3-a-frame)). 0 for
+    /// every other payload.
     pub fn infinite_f16(&self) -> u64 {
         /// The bits of infinity without the sign.
         const INFINITE: u16 = 0x7c00;

@@ -12,7 +12,7 @@ use crate::pedestal::Pedestal;
 use crate::rounding::to_f16;
 use crate::sync::{Engine, SyncFinder};
 
-/// A frame as a decision sees it, in the compute precision `C` (SPEC 3).
+/// A frame as a decision sees it, in the compute precision `C` ([SPEC 3](crate::spec#3-a-frame)).
 ///
 /// # Shapes
 /// `d` and `variance` have one value a pixel, row-major.
@@ -126,7 +126,7 @@ impl<J: Judge> Judged<J> {
     }
 }
 
-/// Appends a value as a payload has it (SPEC 3) and says whether it was cut to fit.
+/// Appends a value as a payload has it ([SPEC 3](crate::spec#3-a-frame)) and says whether it was cut to fit.
 fn store<C: Real>(d: C, payload: Payload, records: &mut Vec<u8>) -> bool {
     let mut saturated = false;
     match payload {

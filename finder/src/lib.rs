@@ -7,7 +7,7 @@
 //! Frames --submit--> Ticket --collect--> Clusters (a borrowed view)
 //! ```
 //!
-//! What a finder computes is defined to the bit by the project's SPEC; the words here are its words.
+//! What a finder computes is defined to the bit by [SPEC](spec); the words here are its words.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 #![forbid(unsafe_code)]
 
@@ -42,4 +42,7 @@ pub use rounding::to_f16;
 pub use scheidegg_kernels::{Branch, Decision, Real};
 pub use sync::{Engine, SyncFinder};
 pub use tickets::{Ticket, Tickets};
+
+#[doc = include_str!("../spec.md")]
+pub mod spec {}
 pub use training::Training;

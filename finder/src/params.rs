@@ -11,7 +11,7 @@ use crate::mask::PixelMask;
 /// Width and height of a cluster's window in pixels, each from 2 to 15.
 ///
 /// The window of a pixel covers rows `-(h/2) .. h/2 + h%2 - 1` around it and columns likewise: for even sizes the
-/// extra row lies above and the extra column to the left (SPEC 3).
+/// extra row lies above and the extra column to the left ([SPEC 3](crate::spec#3-a-frame)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterSize {
     /// Columns.
@@ -129,7 +129,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Which pedestal a decision sees (SPEC 4).
+    /// Which pedestal a decision sees ([SPEC 4](crate::spec#4-modes)).
     Update, "update", {
         /// The one at the start of the frame.
         Frozen = "frozen",
@@ -138,7 +138,7 @@ words! {
     }
 }
 words! {
-    /// Which noise a decision compares with (SPEC 4).
+    /// Which noise a decision compares with ([SPEC 4](crate::spec#4-modes)).
     Noise, "noise", {
         /// The pixel's own, tracked every frame.
         Tracked = "tracked",
@@ -147,7 +147,8 @@ words! {
     }
 }
 words! {
-    /// The precision of the pedestal and of a decision, `(P, C)` (SPEC 2 and 3).
+    /// The precision of the pedestal and of a decision, `(P, C)` ([SPEC 2](crate::spec#2-pedestal) and
+    /// [3](crate::spec#3-a-frame)).
     Precision, "precision", {
         /// `(f32, f32)`.
         F32 = "f32",
@@ -158,7 +159,7 @@ words! {
     }
 }
 words! {
-    /// What happens when the maximum of a window stands in it more than once (SPEC 3).
+    /// What happens when the maximum of a window stands in it more than once ([SPEC 3](crate::spec#3-a-frame)).
     Ties, "ties", {
         /// Each equal maximum is stored.
         All = "all",
@@ -167,7 +168,7 @@ words! {
     }
 }
 words! {
-    /// The type of a stored cluster value (SPEC 3).
+    /// The type of a stored cluster value ([SPEC 3](crate::spec#3-a-frame)).
     Payload, "payload", {
         /// Rounded half away from zero.
         I32 = "i32",
@@ -237,7 +238,7 @@ pub struct Params {
     pub payload: Payload,
     /// Dark frames in the pedestal's window, `N`. Default 1000.
     pub pedestal_samples: u64,
-    /// Whether the branch of every pixel is returned (SPEC 6). Default no.
+    /// Whether the branch of every pixel is returned ([SPEC 6](crate::spec#6-branch-codes)). Default no.
     pub trace: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The pedestal of a detector: a running mean and variance for every pixel (SPEC 2).
+//! The pedestal of a detector: a running mean and variance for every pixel ([SPEC 2](crate::spec#2-pedestal)).
 
 use ndarray::Array2;
 use scheidegg_kernels::{Convert, Real, physics};
@@ -52,7 +52,8 @@ impl Plane {
 /// Every plane has one value a pixel, row-major.
 ///
 /// # Source
-/// SPEC 2: sums are centred on a frozen integer `x0`, because with raw sums an `f32` variance cancels to noise.
+/// [SPEC 2](crate::spec#2-pedestal): sums are centred on a frozen integer `x0`, because with raw sums an `f32`
+/// variance cancels to noise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pedestal {
     /// Rows and columns.
@@ -122,7 +123,7 @@ impl Pedestal {
         });
     }
 
-    /// Feeds dark frames to every pixel: the update of SPEC 2. Lost pixels are left out.
+    /// Feeds dark frames to every pixel: the update of [SPEC 2](crate::spec#2-pedestal). Lost pixels are left out.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`].

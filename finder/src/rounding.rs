@@ -2,7 +2,8 @@
 
 use half::f16;
 
-/// The half-precision number nearest to `d`, the even one of two that are equally near: the `f16` payload of SPEC 3.
+/// The half-precision number nearest to `d`, the even one of two that are equally near: the `f16` payload of
+/// [SPEC 3](crate::spec#3-a-frame).
 ///
 /// `f16::from_f64` is not it: where the machine converts from `f32` only, it rounds twice, and elsewhere it drops the
 /// last 32 bits before it rounds. `f16::from_f32` is right for what is an `f32` already.

@@ -39,7 +39,7 @@ pub trait Engine: Send {
     /// Replaces the pedestal of a lane and goes on with the run.
     fn set_lane(&mut self, lane: usize, pedestal: &Pedestal);
 
-    /// Feeds dark frames to every pixel of a lane (SPEC 2), their lost pixels left out.
+    /// Feeds dark frames to every pixel of a lane ([SPEC 2](crate::spec#2-pedestal)), their lost pixels left out.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`].

@@ -109,7 +109,8 @@ impl Training {
         Ok(())
     }
 
-    /// Fixed noise is that of the moment when training ends, whatever dark frames still follow (SPEC 4).
+    /// Fixed noise is that of the moment when training ends, whatever dark frames still follow
+    /// ([SPEC 4](crate::spec#4-modes)).
     fn ready(&self, mut pedestal: Pedestal) -> Pedestal {
         if self.params.noise == Noise::Fixed && pedestal.fixed_variance.is_none() {
             pedestal.refresh_noise();

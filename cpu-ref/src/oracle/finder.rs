@@ -14,7 +14,7 @@ use super::float::Float;
 use super::pedestal::{DarkSums, update_all, variances};
 use super::{Found, Lane, Rule};
 
-/// The backend `oracle`: SPEC in its plainest words, with one thread or several.
+/// The backend `oracle`: [SPEC](scheidegg_finder::spec) in its plainest words, with one thread or several.
 ///
 /// # Determinism
 /// The bytes are the same for any number of threads. With several, the rows of a frozen frame are judged in
@@ -200,7 +200,7 @@ impl<P: Float, C: Float> Engine for OracleEngine<P, C> {
     }
 }
 
-/// The code of a branch (SPEC 6).
+/// The code of a branch ([SPEC 6](scheidegg_finder::spec#6-branch-codes)).
 fn code_of(branch: Branch) -> u8 {
     match branch {
         Branch::Update => 0,

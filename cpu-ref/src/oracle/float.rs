@@ -1,4 +1,4 @@
-//! The numbers of the oracle: `f32` and `f64`, and no more of them than SPEC needs.
+//! The numbers of the oracle: `f32` and `f64`, and no more of them than [SPEC](scheidegg_finder::spec) needs.
 
 use std::ops::{Add, Div, Mul, Sub};
 

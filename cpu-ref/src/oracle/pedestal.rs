@@ -1,17 +1,18 @@
-//! SPEC 2 in its plainest words: dark frames to a pedestal, and the update of a pixel.
+//! [SPEC 2](scheidegg_finder::spec#2-pedestal) in its plainest words: dark frames to a pedestal, and the update of
+//! a pixel.
 
 use scheidegg_finder::{Error, Frames, Noise, Params, Pedestal, PixelMask, Precision, Result, Shape};
 
 use super::float::{Float, max};
 
-/// One update of a pixel: `sum` and `sum2` after a value `y = x - x0` (SPEC 2).
+/// One update of a pixel: `sum` and `sum2` after a value `y = x - x0` ([SPEC 2](scheidegg_finder::spec#2-pedestal)).
 pub(crate) fn update<P: Float>(sum: P, sum2: P, y: P, inv_n: P) -> (P, P) {
     let new_sum = sum + (y - sum * inv_n);
     let new_sum2 = sum2 + (y * y - sum2 * inv_n);
     (new_sum, new_sum2)
 }
 
-/// The variance of a pixel, never below 0, in `P` (SPEC 3).
+/// The variance of a pixel, never below 0, in `P` ([SPEC 3](scheidegg_finder::spec#3-a-frame)).
 pub(crate) fn variance<P: Float>(sum: P, sum2: P, inv_n: P) -> P {
     let m = sum * inv_n;
     max(sum2 * inv_n - m * m, P::of(0.0))
@@ -36,7 +37,8 @@ pub(crate) fn variances(pedestal: &Pedestal) -> scheidegg_finder::Plane {
     }
 }
 
-/// Updates every pixel with dark frames that come after training (SPEC 2); lost pixels are left out.
+/// Updates every pixel with dark frames that come after training ([SPEC 2](scheidegg_finder::spec#2-pedestal));
+/// lost pixels are left out.
 pub(crate) fn update_all(pedestal: &mut Pedestal, darks: Frames<'_>) -> Result<()> {
     Error::check_shape("dark frames", pedestal.shape, darks.shape())?;
     fn of<P: Float>(sum: &mut [P], sum2: &mut [P], x0: &[u16], samples: u64, darks: Frames<'_>) {
@@ -92,7 +94,7 @@ impl DarkSums {
         }
     }
 
-    /// The pedestal after training (SPEC 2).
+    /// The pedestal after training ([SPEC 2](scheidegg_finder::spec#2-pedestal)).
     pub(crate) fn pedestal(&self, params: &Params) -> Result<Pedestal> {
         if self.frames < 2 {
             return Err(Error::PedestalNotReady { have: self.frames, need: 2 });

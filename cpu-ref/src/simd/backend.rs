@@ -11,7 +11,8 @@ use super::pool::{self, Pool};
 use super::portable;
 use super::shells::{Advance, Kernel};
 
-/// The fast finder on the CPU: every mode and precision of SPEC, in the widest vectors that the machine has, on several
+/// The fast finder on the CPU: every mode and precision of [SPEC](scheidegg_finder::spec), in the widest vectors
+/// that the machine has, on several
 /// threads.
 ///
 /// # Determinism

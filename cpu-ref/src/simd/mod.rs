@@ -1,4 +1,5 @@
-//! The fast finder on a CPU: SPEC in vectors, one algorithm for every instruction set, the same bytes as the oracle.
+//! The fast finder on a CPU: [SPEC](scheidegg_finder::spec) in vectors, one algorithm for every instruction set,
+//! the same bytes as the oracle.
 //!
 //! ```text
 //! engine   lanes, threads, batches                               pool    threads that stay
