@@ -118,7 +118,7 @@ fn measure(c: &mut Criterion, backend: &dyn Backend, id: &str, light: &Light) {
 
 fn backends(c: &mut Criterion) {
     let light = Light::new();
-    let one = CpuBackend::new().threads(1);
+    let one = CpuBackend::new().threads(1).expect("one thread");
     measure(c, &one, "cpu-1-thread", &light);
     for backend in Registry::standard().iter() {
         match backend.probe() {

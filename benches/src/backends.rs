@@ -14,8 +14,8 @@ pub const DEFAULT: &str = "cpu";
 /// [`Error::Param`] for a name that no CPU backend has.
 pub fn cpu(name: &str, threads: usize) -> Result<Box<dyn Backend>> {
     match name {
-        "cpu" => Ok(Box::new(CpuBackend::new().threads(threads))),
-        "oracle" => Ok(Box::new(OracleBackend::with_threads(threads))),
+        "cpu" => Ok(Box::new(CpuBackend::new().threads(threads)?)),
+        "oracle" => Ok(Box::new(OracleBackend::with_threads(threads)?)),
         other => Err(Error::param("backend", other, "cpu or oracle")),
     }
 }

@@ -10,7 +10,7 @@ use scheidegg::provenance::{Input, Provenance};
 use scheidegg::{Choice, CpuBackend, Error, Finder, Params, PixelMask, Registry, Result, Shape};
 
 use crate::args::{FindArgs, FinderArgs, InputArgs};
-use crate::failure::{Failure, Outcome, usage};
+use crate::failure::{Outcome, usage};
 use crate::places;
 use crate::progress::Display;
 use crate::report::{self, Facts, ReportSink, Table};
@@ -144,14 +144,13 @@ fn mask(paths: &[PathBuf], shape: Shape) -> Result<Option<PixelMask>> {
 /// The backends, with this many threads on the CPU, each of the backend `cpu` on a processor of its own if asked for.
 pub fn registry(threads: Option<usize>, pin: bool) -> Outcome<Registry> {
     let mut registry = match threads {
-        Some(0) => return Err(Failure::Usage(Error::param("--threads", 0, "at least 1"))),
-        Some(n) => Registry::with_threads(n),
+        Some(n) => Registry::with_threads(n).map_err(usage)?,
         None => Registry::standard(),
     };
     if pin {
         let cpu = CpuBackend::new().pinned(true);
         registry.register(Box::new(match threads {
-            Some(n) => cpu.threads(n),
+            Some(n) => cpu.threads(n).map_err(usage)?,
             None => cpu,
         }));
     }

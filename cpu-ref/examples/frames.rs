@@ -43,7 +43,7 @@ fn main() -> Outcome<()> {
     params.noise = get("noise", "tracked").parse()?;
     params.ties = get("ties", "all").parse()?;
     params.payload = get("payload", "i32").parse()?;
-    let mut backend = CpuBackend::new().threads(get("threads", "1").parse()?);
+    let mut backend = CpuBackend::new().threads(get("threads", "1").parse()?)?;
     if let Some(isa) = given.get("isa") {
         backend = backend.with_isa(isa.parse::<Isa>()?);
     }

@@ -10,3 +10,19 @@ pub mod simd;
 
 pub use oracle::OracleBackend;
 pub use simd::CpuBackend;
+
+/// The most threads that a backend takes. Beyond the processors of a machine threads only wait for each other, and each
+/// takes memory that the system may not have.
+pub const MOST_THREADS: usize = 1024;
+
+/// A number of threads that can be.
+fn within(threads: usize) -> scheidegg_finder::Result<usize> {
+    match threads {
+        1..=MOST_THREADS => Ok(threads),
+        _ => Err(scheidegg_finder::Error::param(
+            "threads",
+            threads,
+            format!("1 to {MOST_THREADS}; those beyond the processors only wait for each other"),
+        )),
+    }
+}

@@ -85,7 +85,9 @@ fn nothing_is_allocated_in_steady_state() {
             };
             for (threads, group, pinned) in [(1, 1, cfg!(target_os = "linux")), (2, 1, false), (2, 3, false)]
             {
-                let backend = CpuBackend::new().threads(threads).group(group).pinned(pinned);
+                let backend =
+                    CpuBackend::new().threads(threads).and_then(|b| b.group(group)).expect("a backend");
+                let backend = backend.pinned(pinned);
                 let mut finder = backend.build(SHAPE, &params).expect("a finder");
                 finder.train(darks).expect("training");
                 // Until every buffer that batches take in turn, and every thread's, has been in use.

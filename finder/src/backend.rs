@@ -133,8 +133,11 @@ pub trait Finder: Send {
     fn batch_frames(&self) -> usize;
 
     /// A buffer for frames in the memory that suits this backend.
+    ///
+    /// # Errors
+    /// As [`FrameBuf::try_new`], or whatever refuses the memory.
     fn frame_buffer(&self, capacity: usize) -> Result<FrameBuf> {
-        Ok(FrameBuf::new(self.shape(), capacity))
+        FrameBuf::try_new(self.shape(), capacity)
     }
 
     /// Starts finding the clusters of a batch of at most [`Finder::max_batch_frames`] frames. The frames are no

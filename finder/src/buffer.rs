@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frames::{Frames, LostPixels, Numbers, Shape};
 use crate::mask::PixelMask;
 
@@ -58,8 +58,30 @@ pub struct FrameBuf {
 
 impl FrameBuf {
     /// A buffer in ordinary memory for up to `capacity` frames.
+    ///
+    /// # Panics
+    /// Where [`FrameBuf::try_new`] returns an error.
     pub fn new(shape: Shape, capacity: usize) -> Self {
-        Self::in_memory(shape, Box::new(vec![0u16; shape.pixels() * capacity]))
+        Self::try_new(shape, capacity).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// A buffer in ordinary memory for up to `capacity` frames.
+    ///
+    /// # Errors
+    /// [`Error::Param`] when the shape cannot be or there is no memory for so many frames.
+    pub fn try_new(shape: Shape, capacity: usize) -> Result<Self> {
+        let shape = Shape::new(shape.rows, shape.cols)?;
+        let pixels = shape.pixels().saturating_mul(capacity);
+        // Asked for and let go: the memory itself comes zeroed, without being touched.
+        let room = Vec::<u16>::new().try_reserve_exact(pixels);
+        room.map_err(|_| {
+            Error::param(
+                "frames of a buffer",
+                capacity,
+                format!("fewer of {shape}, there is no memory for these"),
+            )
+        })?;
+        Ok(Self::in_memory(shape, Box::new(vec![0u16; pixels])))
     }
 
     /// A buffer in the given memory; it holds as many frames as fit.

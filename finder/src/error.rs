@@ -122,7 +122,11 @@ pub enum Error {
 impl Error {
     /// A parameter outside its range.
     pub fn param(name: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Error {
-        Error::Param { name: name.into(), found: found.to_string(), expected: expected.into() }
+        let found = match found.to_string() {
+            empty if empty.is_empty() => "nothing".into(),
+            found => found,
+        };
+        Error::Param { name: name.into(), found, expected: expected.into() }
     }
 
     /// Something in a file is not as it must be.

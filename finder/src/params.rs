@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::frames::Shape;
 use crate::mask::PixelMask;
+use crate::pedestal::Pedestal;
 
 /// Width and height of a cluster's window in pixels, each from 2 to 15.
 ///
@@ -243,6 +244,9 @@ pub struct Params {
 }
 
 impl Params {
+    /// The most pixels of all lanes together: their pedestals take some 20 bytes each.
+    pub const MOST_LANE_PIXELS: usize = 1 << 32;
+
     /// The default parameters for a window.
     pub fn new(size: ClusterSize) -> Self {
         Params {
@@ -279,8 +283,13 @@ impl Params {
         if self.lanes == 0 || self.lanes > 4096 {
             return Err(Error::param("lanes", self.lanes, "1 to 4096"));
         }
-        if self.pedestal_samples < 2 || self.pedestal_samples > 1 << 24 {
-            return Err(Error::param("pedestal_samples", self.pedestal_samples, "2 to 16777216 dark frames"));
+        if shape.pixels().saturating_mul(self.lanes) > Self::MOST_LANE_PIXELS {
+            let most = format!("at most {} for frames of {shape}", Self::MOST_LANE_PIXELS / shape.pixels());
+            return Err(Error::param("lanes", self.lanes, most));
+        }
+        if !(2..=Pedestal::MOST_SAMPLES).contains(&self.pedestal_samples) {
+            let range = format!("2 to {} dark frames", Pedestal::MOST_SAMPLES);
+            return Err(Error::param("pedestal_samples", self.pedestal_samples, range));
         }
         if self.test2 && (self.size.w.is_multiple_of(2) || self.size.h.is_multiple_of(2)) {
             return Err(Error::param(

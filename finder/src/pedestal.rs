@@ -73,6 +73,9 @@ pub struct Pedestal {
 }
 
 impl Pedestal {
+    /// The most dark frames in the window.
+    pub const MOST_SAMPLES: u64 = 1 << 24;
+
     fn map<T>(&self, f: impl Fn(f64, f64, usize) -> T) -> Array2<T> {
         let values = (0..self.shape.pixels()).map(|i| {
             // `inv_n` is rounded in the pedestal's precision, as in a decision.
@@ -140,7 +143,8 @@ impl Pedestal {
         Ok(())
     }
 
-    /// Checks that every plane has a value for every pixel and one precision: for pedestals read from a file.
+    /// Checks that every plane has a value for every pixel, one precision and values that frames can lead to: for
+    /// pedestals read from a file.
     ///
     /// # Errors
     /// [`Error::Param`] for the first plane that does not fit.
@@ -163,27 +167,34 @@ impl Pedestal {
         if let Some(mask) = &self.untrained {
             Error::check_shape("untrained pixels of the pedestal", self.shape, mask.shape())?;
         }
-        if self.samples < 2 {
-            return Err(Error::param("pedestal samples", self.samples, "at least 2"));
+        if !(2..=Self::MOST_SAMPLES).contains(&self.samples) {
+            let most = Self::MOST_SAMPLES;
+            return Err(Error::param(
+                "pedestal samples",
+                self.samples,
+                format!("at least 2, at most {most}"),
+            ));
         }
-        for (name, plane) in [("sum", &self.sum), ("sum2", &self.sum2), ("noise", fixed)] {
-            if let Some(i) = (0..n).find(|&i| !plane.get(i).is_finite()) {
-                let at = (i / self.shape.cols, i % self.shape.cols);
-                return Err(Error::param(
-                    format!("pedestal {name}"),
-                    format!("{} at {at:?}", plane.get(i)),
-                    "a number",
-                ));
-            }
+        // Twice what frames can lead to.
+        let n = self.samples as f64;
+        let (sum, square) = (2.0 * 65_536.0, 2.0 * 65_536.0 * 65_536.0);
+        self.within("sum", &self.sum, -sum * n, sum * n)?;
+        self.within("sum2", &self.sum2, 0.0, square * n)?;
+        match &self.fixed_variance {
+            Some(variance) => self.within("noise", variance, 0.0, square),
+            None => Ok(()),
         }
-        if let Some(noise) = &self.fixed_variance
-            && let Some(i) = (0..n).find(|&i| noise.get(i) < 0.0)
-        {
-            let at = (i / self.shape.cols, i % self.shape.cols);
-            let found = format!("variance {} at {at:?}", noise.get(i));
-            return Err(Error::param("pedestal noise", found, "a variance of at least 0"));
-        }
-        Ok(())
+    }
+
+    /// Whether every value of a plane is a number within a range.
+    fn within(&self, name: &str, plane: &Plane, least: f64, most: f64) -> Result<()> {
+        let Some(i) = (0..plane.len()).find(|&i| !(least..=most).contains(&plane.get(i))) else {
+            return Ok(());
+        };
+        let (value, at) = (plane.get(i), (i / self.shape.cols, i % self.shape.cols));
+        let range = if value.is_finite() { format!("{least} to {most}") } else { "a number".into() };
+        let what = if name == "noise" { "variance " } else { "" };
+        Err(Error::param(format!("pedestal {name}"), format!("{what}{value} at {at:?}"), range))
     }
 }
 

@@ -5,7 +5,7 @@
 //! users have. The vocabulary comes from `scheidegg-finder` and is here again under one name.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
-pub use scheidegg_cpu::{CpuBackend, OracleBackend};
+pub use scheidegg_cpu::{CpuBackend, MOST_THREADS, OracleBackend};
 pub use scheidegg_finder::*;
 
 pub mod cuda;

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::thread;
 
-use scheidegg_cpu::{CpuBackend, OracleBackend};
+use scheidegg_cpu::{CpuBackend, MOST_THREADS, OracleBackend};
 use scheidegg_finder::{Backend, Error, Finder, Params, Probe, Result, Shape};
 
 use crate::cuda::{self, CudaBackend};
@@ -38,19 +38,24 @@ impl Registry {
     /// Every backend that this build has, available on this machine or not; `cpu` with as many threads as
     /// [suit it](CpuBackend::new), the oracle with one for every processor.
     pub fn standard() -> Self {
-        Registry::of(CpuBackend::new(), thread::available_parallelism().map_or(1, NonZero::get))
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let oracle = OracleBackend::with_threads(processors.min(MOST_THREADS)).unwrap_or_default();
+        Registry::of(CpuBackend::new(), oracle)
     }
 
     /// The same with this many threads for the backends on the CPU.
-    pub fn with_threads(threads: usize) -> Self {
-        Registry::of(CpuBackend::new().threads(threads), threads)
+    ///
+    /// # Errors
+    /// [`Error::Param`] for none or more than [`MOST_THREADS`].
+    pub fn with_threads(threads: usize) -> Result<Self> {
+        Ok(Registry::of(CpuBackend::new().threads(threads)?, OracleBackend::with_threads(threads)?))
     }
 
-    fn of(cpu: CpuBackend, threads: usize) -> Self {
+    fn of(cpu: CpuBackend, oracle: OracleBackend) -> Self {
         let mut registry = Registry::empty();
         registry.register(Box::new(CudaBackend::new(cuda::Options::default())));
         registry.register(Box::new(cpu));
-        registry.register(Box::new(OracleBackend::with_threads(threads)));
+        registry.register(Box::new(oracle));
         registry.register(Box::new(SimBackend::new()));
         registry
     }

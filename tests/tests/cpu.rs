@@ -21,7 +21,7 @@ const SIMULATED_FRAMES: usize = 240;
 const RUN: usize = 100;
 
 fn conforms(isa: Isa, threads: usize) {
-    suite::run(&CpuBackend::new().with_isa(isa).threads(threads), &Options::default()).assert();
+    suite::run(&CpuBackend::new().with_isa(isa).threads(threads).unwrap(), &Options::default()).assert();
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn portable_conforms() {
 
 #[test]
 fn the_default_conforms_on_3_threads() {
-    suite::run(&CpuBackend::new().threads(3), &Options::default()).assert();
+    suite::run(&CpuBackend::new().threads(3).unwrap(), &Options::default()).assert();
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn seed() -> u64 {
 fn agree(case: &Case, threads: usize, group: usize) -> u64 {
     let expected = case::run(&OracleBackend::new(), case, false).expect("the oracle runs");
     for isa in present() {
-        let backend = CpuBackend::new().with_isa(isa).threads(threads).group(group);
+        let backend = CpuBackend::new().with_isa(isa).threads(threads).and_then(|b| b.group(group)).unwrap();
         let got = case::run(&backend, case, true).unwrap_or_else(|e| panic!("{isa}: {}: {e}", case.name));
         if let Some(what) = case::difference(case, &expected, &got) {
             panic!("{isa}, {threads} threads, groups of {group}: {}: {what}", case.name);

@@ -12,7 +12,7 @@ fn the_oracle_agrees_with_every_golden_result_on_any_number_of_threads() {
     let files = golden::results().unwrap();
     for threads in [1, 3] {
         let options = Options { only: Some("golden ".into()), ..Options::default() };
-        let report = suite::run(&OracleBackend::with_threads(threads), &options);
+        let report = suite::run(&OracleBackend::with_threads(threads).unwrap(), &options);
         report.assert();
         assert_eq!(report.passed.len(), files.len(), "every golden file is one check, and none is skipped");
     }

@@ -137,7 +137,7 @@ fn any_number_of_threads_and_any_batches_give_the_same_bytes() {
         let mut whole = case.clone();
         whole.steps[1] = Step::Find(0..setup.frames, vec![setup.frames]);
         let expected = case::run(&OracleBackend::new(), &whole, false);
-        let got = case::run(&OracleBackend::with_threads(setup.threads), &case, true);
+        let got = case::run(&OracleBackend::with_threads(setup.threads).unwrap(), &case, true);
         let (expected, got) = (expected.expect("the oracle runs"), got.expect("the threaded oracle runs"));
         prop_assert_eq!(case::difference(&case, &expected, &got), None);
         Ok(())

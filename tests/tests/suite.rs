@@ -21,9 +21,9 @@ macro_rules! conforms {
 // `cpu.rs`, one an instruction set. A backend that is not there is a counted skip.
 conforms! {
     oracle: OracleBackend::new();
-    oracle_with_2_threads: OracleBackend::with_threads(2);
-    oracle_with_3_threads: OracleBackend::with_threads(3);
-    oracle_with_7_threads: OracleBackend::with_threads(7);
+    oracle_with_2_threads: OracleBackend::with_threads(2).unwrap();
+    oracle_with_3_threads: OracleBackend::with_threads(3).unwrap();
+    oracle_with_7_threads: OracleBackend::with_threads(7).unwrap();
     sim: SimBackend::new();
     sim_with_capacity_1_and_a_frame_a_launch: SimBackend::with_options(SimOptions {
         frames_per_launch: 1,

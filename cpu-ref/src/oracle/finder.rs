@@ -27,12 +27,15 @@ pub struct OracleBackend {
 impl OracleBackend {
     /// On the caller's thread alone.
     pub fn new() -> Self {
-        Self::with_threads(1)
+        OracleBackend { threads: 1 }
     }
 
-    /// On this many threads, at least 1 ([`Backend::build`] refuses 0).
-    pub fn with_threads(threads: usize) -> Self {
-        OracleBackend { threads }
+    /// On this many threads.
+    ///
+    /// # Errors
+    /// [`Error::Param`] for none or more than [`MOST_THREADS`](crate::MOST_THREADS).
+    pub fn with_threads(threads: usize) -> Result<Self> {
+        Ok(OracleBackend { threads: crate::within(threads)? })
     }
 }
 
@@ -58,14 +61,14 @@ impl Backend for OracleBackend {
 
     fn build(&self, shape: Shape, params: &Params) -> Result<Box<dyn Finder>> {
         params.validate(shape)?;
-        let pool =
-            match self.threads {
-                0 => return Err(Error::param("threads", 0, "at least 1")),
-                1 => None,
-                n => Some(Arc::new(ThreadPoolBuilder::new().num_threads(n).build().map_err(|e| {
-                    Error::Other(format!("backend {NAME}: {n} threads cannot be started: {e}"))
-                })?)),
-            };
+        let pool = match self.threads {
+            1 => None,
+            n => Some(Arc::new(ThreadPoolBuilder::new().num_threads(n).build().map_err(|e| {
+                Error::Other(format!(
+                    "backend {NAME}: the system refused to start {n} threads (take fewer): {e}"
+                ))
+            })?)),
+        };
         Ok(match params.precision {
             Precision::F32 => Box::new(OracleFinder::<f32, f32>::new(shape, params, pool)?),
             Precision::F64F32 => Box::new(OracleFinder::<f64, f32>::new(shape, params, pool)?),

@@ -10,6 +10,7 @@ use super::lane::Sums;
 use super::pool::{self, Pool};
 use super::portable;
 use super::shells::{Advance, Kernel};
+use super::wave::MOST;
 
 /// The fast finder on the CPU: every mode and precision of [SPEC](scheidegg_finder::spec), in the widest vectors
 /// that the machine has, on several
@@ -33,7 +34,7 @@ impl Default for CpuBackend {
 
 /// Threads that suit a machine with so many processors.
 fn suiting(processors: usize) -> usize {
-    processors.min(4).max(processors / 2)
+    processors.min(4).max(processors / 2).min(crate::MOST_THREADS)
 }
 
 impl CpuBackend {
@@ -50,9 +51,12 @@ impl CpuBackend {
         CpuBackend { isa: Some(isa), ..self }
     }
 
-    /// The same on `threads` threads, at least 1.
-    pub const fn threads(self, threads: usize) -> Self {
-        CpuBackend { threads: Some(if threads == 0 { 1 } else { threads }), ..self }
+    /// The same on `threads` threads.
+    ///
+    /// # Errors
+    /// [`Error::Param`] for none or more than [`MOST_THREADS`](crate::MOST_THREADS).
+    pub fn threads(self, threads: usize) -> Result<Self> {
+        Ok(CpuBackend { threads: Some(crate::within(threads)?), ..self })
     }
 
     /// The same with every thread on a processor of its own: the first of those that the process may run on, the
@@ -64,8 +68,14 @@ impl CpuBackend {
 
     /// The same with `frames` frames, 1 to 8, going through the rows at once, instead of as many as suit the size
     /// of a frame. No result depends on it.
-    pub const fn group(self, frames: usize) -> Self {
-        CpuBackend { group: Some(frames), ..self }
+    ///
+    /// # Errors
+    /// [`Error::Param`] for another number.
+    pub fn group(self, frames: usize) -> Result<Self> {
+        match frames {
+            1..=MOST => Ok(CpuBackend { group: Some(frames), ..self }),
+            _ => Err(Error::param("group", frames, format!("1 to {MOST} frames"))),
+        }
     }
 
     /// The instruction set that a finder will use.
@@ -122,7 +132,10 @@ impl CpuBackend {
         params.validate(shape)?;
         let processors = self.processors()?;
         let pool = Pool::new(self.count(), processors.as_deref()).map_err(|e| {
-            Error::Other(format!("backend {}: cannot start {} threads: {e}", self.word(), self.count()))
+            let (name, threads) = (self.word(), self.count());
+            Error::Other(format!(
+                "backend {name}: the system refused to start {threads} threads (take fewer): {e}"
+            ))
         })?;
         let engine = CpuEngine::new(self.word(), shape, params, pick(kernel(params)), pool, self.group);
         Ok(Box::new(SyncFinder::new(engine, shape, params)?))

@@ -186,7 +186,8 @@ impl Finder for CudaFinder {
     }
 
     fn frame_buffer(&self, capacity: usize) -> Result<FrameBuf> {
-        let pixels = self.shape().pixels() * capacity;
+        let pixels = self.shape().pixels().checked_mul(capacity).filter(|n| *n <= isize::MAX as usize / 2);
+        let pixels = pixels.ok_or_else(|| Error::param("frames of a buffer", capacity, "fewer"))?;
         let memory = PinnedPixels::in_context(&Context::open(self.device)?, pixels)?;
         Ok(FrameBuf::in_memory(self.shape(), Box::new(memory)))
     }

@@ -166,6 +166,22 @@ fn wrong_pedestals(backend: &dyn Backend) -> Outcome {
         param,
     )?;
     refused(
+        "a sum of no frames",
+        finder.set_pedestal(&Pedestal { sum: plane(1e30), ..good.clone() }),
+        param,
+    )?;
+    refused("a negative sum2", finder.set_pedestal(&Pedestal { sum2: plane(-1.0), ..good.clone() }), param)?;
+    refused(
+        "a variance of no frames",
+        finder.set_pedestal(&Pedestal { fixed_variance: Some(plane(1e30)), ..good.clone() }),
+        param,
+    )?;
+    refused(
+        "samples without end",
+        finder.set_pedestal(&Pedestal { samples: u64::MAX, ..good.clone() }),
+        param,
+    )?;
+    refused(
         "sums of two precisions",
         finder.set_pedestal(&Pedestal { sum2: Plane::F64(vec![0.0; n]), ..good.clone() }),
         param,
