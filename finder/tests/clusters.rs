@@ -205,3 +205,24 @@ fn charges_are_those_of_each_cluster() {
         assert_eq!(at, 9);
     }
 }
+
+#[test]
+fn infinite_values_are_counted_and_coordinates_are_none() {
+    let wide = Shape { rows: 65_536, cols: 40_000 };
+    let mut batch = ClustersBuf::new(wide, SIZE, Payload::F16);
+    assert_eq!(batch.view().infinite_f16(), 0);
+    let [zero, most, inf] = [0.0, 65_504.0, f32::INFINITY].map(f16::from_f32);
+    // These coordinates have the bits of both infinities.
+    batch.push_frame(1, &record(0x7c00, 0xfc00, &[most; 9]));
+    assert_eq!(batch.view().infinite_f16(), 0);
+    batch.push_frame(2, &record(0x7c00, 0xfc00, &[inf, zero, -inf, most, -most, zero, zero, zero, inf]));
+    batch.push_frame(3, &record(1, 2, &[zero, zero, zero, zero, inf, zero, zero, zero, zero]));
+    assert_eq!((batch.view().infinite_f16(), batch.view().is_empty()), (4, false));
+    for _ in 0..2000 {
+        batch.push_frame(4, &record(5, 6, &[inf; 9]));
+    }
+    assert_eq!(batch.view().infinite_f16(), 4 + 18_000);
+    let mut other = ClustersBuf::new(wide, SIZE, Payload::I16);
+    other.push_frame(1, &record(0x7c00, 0xfc00, &[0x7c00i16; 9]));
+    assert_eq!(other.view().infinite_f16(), 0, "no half precision");
+}

@@ -146,7 +146,11 @@ fn a_mask_is_a_set_of_pixels() {
     assert_eq!(mask.count(), 4);
     // 63 and 64 are neighbours in two words.
     assert_eq!(mask.indices().collect::<Vec<_>>(), [0, 63, 64, 134]);
-    assert!(!mask.contains(9, 0) && !mask.contains(0, 15), "outside is not masked");
+    // What an index would find for a pixel outside: the first of the next row, and nothing at all.
+    let mut edge = PixelMask::new(Shape { rows: 8, cols: 8 });
+    edge.insert(1, 0);
+    assert!(!edge.contains(0, 8) && !edge.contains(8, 0) && !edge.contains(0, 64), "outside is not masked");
+    assert!(edge.contains(1, 0) && !edge.contains(7, 7));
     let bools: Vec<bool> = (0..135).map(|i| mask.contains_index(i)).collect();
     assert_eq!(PixelMask::from_bools(shape, &bools).unwrap(), mask);
     assert_eq!(

@@ -179,6 +179,15 @@ fn a_pedestal_that_does_not_fit_is_refused_by_name() {
 }
 
 #[test]
+fn a_plane_says_how_many_values_it_has() {
+    for n in [0, 1, 7] {
+        for plane in [Plane::F32(vec![0.0; n]), Plane::F64(vec![0.0; n])] {
+            assert_eq!((plane.len(), plane.is_empty()), (n, n == 0));
+        }
+    }
+}
+
+#[test]
 fn the_mask_of_a_run_joins_bad_and_untrained_pixels() {
     let mut mask = PixelMask::new(SHAPE);
     mask.insert(0, 0);

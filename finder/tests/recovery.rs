@@ -78,8 +78,11 @@ impl Engine for Fragile {
     }
 }
 
+/// Frame numbers with their clusters, and the pedestals at the end.
+type Found = (Vec<(u64, usize)>, Vec<Pedestal>);
+
 /// Everything that a finder does, and what came of it.
-fn script(finder: &mut dyn Finder, pixels: &[u16]) -> Result<(Vec<(u64, usize)>, Vec<Pedestal>)> {
+fn script(finder: &mut dyn Finder, pixels: &[u16]) -> Result<Found> {
     let frames = Frames::new(pixels, SHAPE)?;
     let mut found = Vec::new();
     let mut take = |batch: scheidegg_finder::Clusters<'_>| {

@@ -13,6 +13,7 @@
 //!
 //! Environment of [`suite::Options::default`]: `SCHEIDEGG_SEED` for other synthetic data, `SCHEIDEGG_ONLY` for the
 //! checks whose name holds a text, `SCHEIDEGG_REQUIRE=name,name` for backends whose absence is a failure and no skip.
+//! `SCHEIDEGG_WATCHDOG` says how many seconds a check may take ([`watchdog`]).
 #![deny(missing_docs, unsafe_code)]
 
 pub mod case;
@@ -20,3 +21,4 @@ pub mod golden;
 pub mod npy;
 pub mod suite;
 pub mod synth;
+pub mod watchdog;

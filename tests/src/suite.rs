@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use scheidegg::{Backend, Error};
 
 use crate::case::{self, Case};
+use crate::watchdog::Watch;
 
 /// The seed of the synthetic data, unless `SCHEIDEGG_SEED` says another.
 pub const SEED: u64 = 20_260_101;
@@ -230,7 +231,9 @@ pub fn run(backend: &dyn Backend, options: &Options) -> Report {
         if options.only.as_ref().is_some_and(|text| !check.name.contains(text)) {
             continue;
         }
+        let watch = Watch::over(format!("backend {name}: check {:?}", check.name));
         let outcome = catch_unwind(AssertUnwindSafe(|| (check.work)(backend)));
+        drop(watch);
         match outcome {
             Ok(Ok(())) => report.passed.push(check.name),
             Ok(Err(Verdict::Skip(reason))) => report.skipped.push((check.name, reason)),

@@ -71,6 +71,7 @@ struct Bench {
 
 impl Bench {
     fn new(lanes: usize, precision: Precision) -> Bench {
+        scheidegg_conformance::watchdog::over_this_test();
         let shape = Shape::new(SIDE, SIDE + 9).unwrap();
         let mut detector = Detector::new(shape, 7);
         let size = ClusterSize::square(3).unwrap();

@@ -35,6 +35,7 @@ struct Bench {
 
 impl Bench {
     fn with(lanes: usize, slots: usize, chunk_frames: usize, room: u64) -> Bench {
+        scheidegg_conformance::watchdog::over_this_test();
         let control = Arc::new(Mutex::new(Control { room, most: u64::MAX, ..Control::default() }));
         let params = params(lanes);
         let mock = Mock::new(shape(), &params, slots, &control);

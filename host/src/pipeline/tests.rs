@@ -12,6 +12,7 @@ use scheidegg_finder::{
 const SHAPE: Shape = Shape { rows: 4, cols: 5 };
 
 fn untrained() -> Box<dyn Finder> {
+    scheidegg_conformance::watchdog::over_this_test();
     let params = Params { pedestal_samples: 10, ..Params::new(ClusterSize { w: 3, h: 3 }) };
     CountBackend::default().build(SHAPE, &params).unwrap()
 }

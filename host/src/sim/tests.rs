@@ -35,6 +35,7 @@ fn pedestal(params: &Params) -> Pedestal {
 }
 
 fn run<P: Sums>(params: &Params, options: SimOptions) -> (SimEngine<P>, ClustersBuf) {
+    scheidegg_conformance::watchdog::over_this_test();
     let mut engine = SimEngine::<P>::new(SHAPE, params, options).unwrap();
     engine.start(&pedestal(params), None).unwrap();
     let mut out = ClustersBuf::new(SHAPE, params.size, params.payload);
