@@ -256,7 +256,8 @@ impl Measured {
 fn plot(path: &Path, runs: &[Measured], params: &Params) -> Outcome {
     let mut out = Output::create(path)?;
     out.write(chart(runs, params).draw().svg.as_bytes())?;
-    Ok(out.finish()?)
+    out.finish()?;
+    Ok(())
 }
 
 /// Every number of threads as the median with a bar from the slowest to the fastest repetition.

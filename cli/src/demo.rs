@@ -29,7 +29,7 @@ const DARKS: u64 = 1000;
 /// Runs the subcommand.
 pub fn run(args: &DemoArgs) -> Outcome {
     let start = Instant::now();
-    let stop = stop::on_ctrl_c()?;
+    let stop = stop::on_signal()?;
     let side = args.side as f64 / 400.0;
     let simulation = Simulation {
         rows: args.side,

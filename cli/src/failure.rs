@@ -1,8 +1,9 @@
 //! How the program ends when it cannot do what it was asked.
 
-use std::process::ExitCode;
-
 use scheidegg::Error;
+
+use crate::say::tell;
+use crate::stop;
 
 /// Why the program ends.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub enum Failure {
     Usage(Error),
     /// A comparison found a difference, and has said so: exit status 1.
     Differs,
+    /// A signal ended the run at a whole frame; the results are written and everything is said: exit status 128 + signal.
+    Stopped,
 }
 
 /// The result of a subcommand.
@@ -55,17 +58,27 @@ fn in_options(text: &str) -> String {
 
 impl Failure {
     /// Says it on stderr and gives the exit status.
-    pub fn report(self) -> ExitCode {
+    pub fn report(self) -> u8 {
         match self {
+            Failure::Failed(Error::Stopped) => {
+                tell!("scheidegg: stopped by the user ({}) before there was a result", stop::by());
+                stopped()
+            }
             Failure::Failed(e) => {
-                eprintln!("scheidegg: {}", in_options(&e.to_string()));
-                ExitCode::from(1)
+                tell!("scheidegg: {}", in_options(&e.to_string()));
+                1
             }
             Failure::Usage(e) => {
-                eprintln!("scheidegg: {e}");
-                ExitCode::from(2)
+                tell!("scheidegg: {e}");
+                2
             }
-            Failure::Differs => ExitCode::from(1),
+            Failure::Differs => 1,
+            Failure::Stopped => stopped(),
         }
     }
+}
+
+/// The exit status of a run that a signal ended.
+fn stopped() -> u8 {
+    stop::signal().map_or(1, stop::Signal::status)
 }

@@ -20,7 +20,7 @@ use crate::{darks, input, stop};
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
     check_places(args)?;
-    let stop = stop::on_ctrl_c()?;
+    let stop = stop::on_signal()?;
     let mut data = input::open_all("--data", &args.input.data, &args.input.options())?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;

@@ -26,9 +26,15 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
+use failure::Failure;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    stop::catch_limits();
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(said) => return ExitCode::from(say::status(answer(&said))),
+    };
+    let outcome = match command {
         Command::Find(args) => find::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Demo(args) => demo::run(&args),
@@ -38,8 +44,14 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Backends(args) => backends::run(&args),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+    ExitCode::from(say::status(outcome.map_or_else(Failure::report, |()| 0)))
+}
+
+/// Prints what the parser of the command line has to say, help or a complaint, and gives the exit status.
+fn answer(said: &clap::Error) -> u8 {
+    let printed = said.print();
+    if !said.use_stderr() {
+        say::written(printed);
     }
+    u8::try_from(said.exit_code()).unwrap_or(2)
 }

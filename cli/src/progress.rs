@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scheidegg::pipeline::Progress;
 
+use crate::say::tell;
+
 /// Time between lines when stderr is no terminal.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -47,7 +49,7 @@ impl Display {
         } else if self.last.elapsed() >= PAUSE {
             self.last = Instant::now();
             let of = p.total.map_or(String::new(), |t| format!(" of {t}"));
-            eprintln!("{}: {}{of} frames, {words}", self.what, p.frames);
+            tell!("{}: {}{of} frames, {words}", self.what, p.frames);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::summary::{count, print_json};
 
 /// Runs the subcommand.
 pub fn run(args: &SimulateArgs) -> Outcome {
-    let stop = stop::on_ctrl_c()?;
+    let stop = stop::on_signal()?;
     let base = match &args.parameters {
         Some(path) => Simulation::load(path)?,
         None => Simulation::default(),
@@ -36,9 +36,10 @@ pub fn run(args: &SimulateArgs) -> Outcome {
             "darks": written.darks,
             "frames": written.frames,
             "stopped": written.stopped,
+            "stopped_by": stop::name(written.stopped),
             "lost_packets": written.health.lost_packets,
         }));
-        return Ok(());
+        return ended(&written);
     }
     say!("dark         {} ({} frames)", written.dark.display(), count(written.darks));
     if let Some(data) = data {
@@ -49,9 +50,14 @@ pub fn run(args: &SimulateArgs) -> Outcome {
         say!("lost packets {}", count(written.health.lost_packets));
     }
     if written.stopped {
-        say!("stopped      after {} frames (Ctrl-C): the files are complete", count(written.frames));
+        say!("stopped      after {} frames ({}): the files are complete", count(written.frames), stop::by());
     }
-    Ok(())
+    ended(&written)
+}
+
+/// The end of a simulation, all or some of whose frames are written.
+fn ended(written: &Written) -> Outcome {
+    if written.stopped { Err(Failure::Stopped) } else { Ok(()) }
 }
 
 /// Writes a simulation and shows how far it is.

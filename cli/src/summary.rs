@@ -10,6 +10,7 @@ use crate::failure::Outcome;
 use crate::plot::grouped;
 use crate::report::Table;
 use crate::say::say;
+use crate::stop;
 
 /// A pixel is called hot when its noise is this many times the median.
 const HOT: f64 = 5.0;
@@ -226,6 +227,7 @@ impl RunReport {
             "first_frame": s.first_frame,
             "last_frame": s.last_frame,
             "stopped": s.stopped(),
+            "stopped_by": stop::name(s.stopped()),
             "stopped_at_frame": if s.stopped() { s.last_frame } else { None },
             "clusters": s.clusters,
             "clusters_per_frame": s.clusters_per_frame(),
@@ -290,8 +292,8 @@ fn frames_of(s: &Summary) -> String {
 /// Where a run was stopped, in words.
 pub fn stopped_at(s: &Summary) -> String {
     match s.last_frame {
-        Some(n) => format!("at frame {n} (Ctrl-C): the output is complete up to and with it"),
-        None => "before the first frame (Ctrl-C)".into(),
+        Some(n) => format!("at frame {n} ({}): the output is complete up to and with it", stop::by()),
+        None => format!("before the first frame ({})", stop::by()),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{darks, places, stop};
 pub fn run(args: &TrainArgs) -> Outcome {
     places::ends_with("--out", &args.out, "npz")?;
     places::check(places::named("--dark", &args.dark), places::named("--out", [&args.out]))?;
-    let stop = stop::on_ctrl_c()?;
+    let stop = stop::on_signal()?;
     let mut source = darks::open(&input(args))?;
     let shape = source.shape();
     let params = params(args)?;

@@ -57,9 +57,9 @@ fn the_first_ends_the_run_at_a_whole_frame() {
     sleep(Duration::from_millis(300));
     signal(&child);
     let o = child.wait_with_output().unwrap();
-    assert_eq!(o.status.code(), Some(0), "{}", common::stderr(&o));
+    assert_eq!(o.status.code(), Some(130), "{}", common::stderr(&o));
     let said: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
-    assert_eq!(said["stopped"], true);
+    assert_eq!((&said["stopped"], &said["stopped_by"]), (&true.into(), &"SIGINT".into()));
     let frames = said["frames"].as_u64().unwrap();
     assert!(frames < 12_000, "{frames} frames: nothing was stopped");
     assert_eq!(said["stopped_at_frame"].as_u64(), frames.checked_sub(1));
@@ -93,8 +93,10 @@ fn the_second_ends_it_at_once_and_no_output_stands_there() {
         }
         let (code, there) =
             (child.wait().unwrap().code(), names(dir.path()).contains(&"out.clust".to_string()));
-        assert!((code, there) == (Some(130), false) || (code, there) == (Some(0), true), "{code:?}, {there}");
-        if code == Some(130) {
+        assert!(code == Some(130) || (code, there) == (Some(0), true), "{code:?}, {there}");
+        if !there {
+            // Nor is anything hidden left.
+            assert_eq!(names(dir.path()), ["dark.npy", "data.npy", "p.npz"]);
             return;
         }
         fs::remove_file(&out).unwrap();

@@ -14,7 +14,7 @@ const BATCH: usize = 64;
 
 /// Runs both backends; also says whether their pedestals differ at the end.
 pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
-    let stop = stop::on_ctrl_c()?;
+    let stop = stop::on_signal()?;
     if args.input.dark.is_empty() {
         let e = Error::param("--dark", "nothing", "a file of dark frames, to compare two backends");
         return Err(Failure::Usage(e));

@@ -69,5 +69,5 @@ fn write_pictures(dir: &Path, facts: &Facts, pictures: &[pictures::Named]) -> Re
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut out = Output::create(path)?;
     out.write(bytes)?;
-    out.finish()
+    out.finish().map(|_| ())
 }

@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use scheidegg_finder::Result;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::output::{self, Output};
+use super::output::{self, Output, Place};
 
 /// Bytes of a member from which on zip needs its 64-bit form.
 const LARGE: u64 = u32::MAX as u64;
@@ -29,9 +29,11 @@ pub(crate) struct Archive {
 
 impl Archive {
     /// Starts an archive that will be called `path`.
-    pub fn create(path: &Path) -> Result<Archive> {
-        let target = Target { out: Output::create(path)?, at: 0, end: 0, given_up: Cell::new(false) };
-        Ok(Archive { path: path.to_path_buf(), zip: Some(ZipWriter::new(target)) })
+    pub fn create(place: impl Into<Place>) -> Result<Archive> {
+        let out = Output::create(place)?;
+        let path = out.path().to_path_buf();
+        let target = Target { out, at: 0, end: 0, given_up: Cell::new(false) };
+        Ok(Archive { path, zip: Some(ZipWriter::new(target)) })
     }
 
     fn with<T>(
@@ -57,7 +59,7 @@ impl Archive {
 
     /// Completes the archive and gives it its name.
     pub fn finish(mut self) -> Result<()> {
-        self.end()?.finish()
+        self.end()?.finish().map(|_| ())
     }
 
     /// Completes the archive with another header of the same length at the start of its first array, and gives it
@@ -65,7 +67,7 @@ impl Archive {
     pub fn finish_with_header(mut self, old: &[u8], new: &[u8]) -> Result<()> {
         let mut out = self.end()?;
         exchange_start(&mut out, old, new)?;
-        out.finish()
+        out.finish().map(|_| ())
     }
 
     fn end(&mut self) -> Result<Output> {
@@ -164,8 +166,8 @@ impl Seek for Target {
 }
 
 /// Writes small arrays, whole `.npy` files in memory, as one `.npz` file.
-pub(crate) fn write_npz(path: &Path, members: &[(&str, Vec<u8>)]) -> Result<()> {
-    let mut archive = Archive::create(path)?;
+pub(crate) fn write_npz(place: impl Into<Place>, members: &[(&str, Vec<u8>)]) -> Result<()> {
+    let mut archive = Archive::create(place)?;
     for (name, bytes) in members {
         archive.start(name, Some(bytes.len() as u64))?;
         archive.write(bytes)?;
@@ -177,6 +179,7 @@ pub(crate) fn write_npz(path: &Path, members: &[(&str, Vec<u8>)]) -> Result<()> 
 mod tests {
     use std::fs::{self, File};
     use std::io::Read;
+    use std::path::Path;
 
     use super::*;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result, record_bytes};
 
-use super::output::Output;
+use super::output::{Output, Place};
 use super::{Batch, Kind, Results, Sink, Written};
-use crate::provenance::Provenance;
+use crate::provenance::{How, Provenance};
 
 /// Bytes before the records of a frame.
 const FRAME_HEADER: usize = 8;
@@ -23,13 +23,14 @@ pub struct ClustSink {
 }
 
 impl ClustSink {
-    /// Starts a file for clusters of this kind.
+    /// Starts a file for clusters of this kind. A FIFO or a device takes them as they come.
     ///
     /// # Errors
-    /// As [`Output::create`].
-    pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
-        let kind = Kind { path: path.into(), size, payload };
-        Ok(ClustSink { out: Some(Output::create(&kind.path)?), kind, headers: Vec::new() })
+    /// As [`Output::create_or_stream`].
+    pub fn create(place: impl Into<Place>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
+        let out = Output::create_or_stream(place)?;
+        let kind = Kind { path: out.path().to_path_buf(), size, payload };
+        Ok(ClustSink { out: Some(out), kind, headers: Vec::new() })
     }
 }
 
@@ -71,9 +72,9 @@ impl Sink for ClustSink {
         out.write_pieces(&mut pieces.map(IoSlice::new).collect::<Vec<_>>())
     }
 
-    fn finish(&mut self, _: &Provenance) -> Result<Written> {
-        self.out.take().ok_or_else(|| self.kind.ended())?.finish()?;
-        Ok(Written::at(&self.kind.path))
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        let out = self.out.take().ok_or_else(|| self.kind.ended())?;
+        Ok(Written::at(out.finish_as(provenance.ended.how == How::Complete)?))
     }
 }
 

@@ -1,13 +1,12 @@
 //! Clusters as columns: `.npz` with `data, frame, x, y`, and `.npy` with the same as fields of a record.
 
 use std::io::{BufReader, Read};
-use std::path::PathBuf;
 
 use scheidegg_finder::{ClusterSize, Error, Payload, Result};
 
 use super::archive::Archive;
 use super::npy::{NpyHeader, NpyRows};
-use super::output::Output;
+use super::output::{Output, Place};
 use super::pieces::{NUMBER, Pieces, Rows, Split, Way};
 use super::{Batch, Kind, Sink, Written};
 use crate::provenance::Provenance;
@@ -59,9 +58,10 @@ impl NpzSink {
     ///
     /// # Errors
     /// As [`Output::create`].
-    pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<NpzSink> {
-        let kind = Kind { path: path.into(), size, payload };
-        let mut data = Archive::create(&kind.path)?;
+    pub fn create(place: impl Into<Place>, size: ClusterSize, payload: Payload) -> Result<NpzSink> {
+        let place = place.into();
+        let kind = Kind { path: place.path.clone(), size, payload };
+        let mut data = Archive::create(place)?;
         data.start("data", None)?;
         data.write(&data_header(&kind, 0))?;
         // Each under the archive's name, which none of them is ever given: so complaints name the archive.
@@ -195,15 +195,16 @@ impl NpySink {
     ///
     /// # Errors
     /// As [`Output::create`].
-    pub fn create(path: impl Into<PathBuf>, size: ClusterSize, payload: Payload) -> Result<NpySink> {
-        let kind = Kind { path: path.into(), size, payload };
+    pub fn create(place: impl Into<Place>, size: ClusterSize, payload: Payload) -> Result<NpySink> {
+        let place = place.into();
+        let kind = Kind { path: place.path.clone(), size, payload };
         let record = format!(
             "[('frame', '<u8'), ('x', '<u2'), ('y', '<u2'), ('data', '{}', ({}, {}))]",
             descr(payload),
             size.h,
             size.w
         );
-        let rows = NpyRows::create(&kind.path, &record, &[])?;
+        let rows = NpyRows::create(place, &record, &[])?;
         Ok(NpySink { rows: Some(rows), kind, scratch: Default::default() })
     }
 }

@@ -10,7 +10,7 @@ use super::dat::DatSource;
 use super::npy::NpySource;
 use super::raw::{self, Gain, RawReading, RawSource};
 use super::table::TableReader;
-use super::{Results, Sink, Source};
+use super::{Place, Results, Sink, Source};
 
 /// Choices that files leave to their reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,16 +106,20 @@ pub fn open_source(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>
     })
 }
 
-/// Starts a file for the clusters of a finder with these parameters, by its extension: `.clust`, `.npz` or `.npy`.
+/// Starts a file for the clusters of a finder with these parameters, by its extension: `.clust`, `.npz` or `.npy`. What is no
+/// file and has none of these extensions, as `/dev/stdout`, gets the bytes of a `.clust` file, the only kind that can be
+/// streamed.
 ///
 /// # Errors
-/// [`Error::File`] for another extension; as [`Output::create`](super::Output::create).
-pub fn open_sink(path: &Path, params: &Params) -> Result<Box<dyn Sink>> {
-    Ok(match extension(path).as_str() {
-        "clust" => Box::new(ClustSink::create(path, params.size, params.payload)?),
-        "npz" => Box::new(NpzSink::create(path, params.size, params.payload)?),
-        "npy" => Box::new(NpySink::create(path, params.size, params.payload)?),
-        _ => return Err(Error::file(path, "clusters are written to .clust, .npz and .npy files")),
+/// [`Error::File`] for another extension; as [`Output::create_or_stream`](super::Output::create_or_stream).
+pub fn open_sink(place: impl Into<Place>, params: &Params) -> Result<Box<dyn Sink>> {
+    let place = place.into();
+    Ok(match extension(&place.path).as_str() {
+        "clust" => Box::new(ClustSink::create(place, params.size, params.payload)?),
+        "npz" => Box::new(NpzSink::create(place, params.size, params.payload)?),
+        "npy" => Box::new(NpySink::create(place, params.size, params.payload)?),
+        _ if place.is_stream() => Box::new(ClustSink::create(place, params.size, params.payload)?),
+        _ => return Err(Error::file(place.path, "clusters are written to .clust, .npz and .npy files")),
     })
 }
 

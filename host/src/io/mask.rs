@@ -6,7 +6,7 @@ use scheidegg_finder::{Error, PixelMask, Result, Shape};
 
 use super::npy::{Dtype, NpyHeader, Scalar};
 use super::npz::Array;
-use super::output::Output;
+use super::output::{Output, Place};
 use super::read_at::Blob;
 
 /// Loads a mask from a `.npy` file of `rows x cols` booleans or integers of any size, byte order and array order; what is
@@ -48,15 +48,15 @@ pub fn load_mask(path: &Path, shape: Shape) -> Result<PixelMask> {
 ///
 /// # Errors
 /// [`Error::Param`] for another number of codes than pixels; as [`Output::create`].
-pub fn save_mask(path: &Path, shape: Shape, codes: &[u8]) -> Result<()> {
+pub fn save_mask(place: impl Into<Place>, shape: Shape, codes: &[u8]) -> Result<()> {
     if codes.len() != shape.pixels() {
         let found = format!("{} codes", codes.len());
         return Err(Error::param("mask", found, format!("{} for {shape} pixels", shape.pixels())));
     }
-    let mut out = Output::create(path)?;
+    let mut out = Output::create(place)?;
     out.write(&NpyHeader::write("'|u1'", &[shape.rows as u64, shape.cols as u64]))?;
     out.write(codes)?;
-    out.finish()
+    out.finish().map(|_| ())
 }
 
 #[cfg(test)]

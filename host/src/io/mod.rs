@@ -41,7 +41,7 @@ pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source};
 pub use info::{Info, info};
 pub use mask::{load_mask, save_mask};
 pub use npy::{NpyFrames, NpySource, write_image};
-pub use output::Output;
+pub use output::{Leftover, Output, Place, discard_outputs, leftovers};
 pub use pedestal::{load_pedestal, save_pedestal};
 pub use raw::{Gain, Master, RawReading, RawSource};
 pub use raw_write::{RawOptions, RawWriter};

@@ -7,6 +7,7 @@ use scheidegg_finder::{Error, Pedestal, PixelMask, Plane, Result, Shape};
 use super::archive::write_npz;
 use super::npy::{Dtype, NpyHeader, Scalar};
 use super::npz::{Array, Npz};
+use super::output::Place;
 
 /// Saves a pedestal as a `.npz` file with the arrays `shape` (rows, cols), `samples`, `x0`, `sum`, `sum2` and, where the
 /// pedestal has them, `fixed_variance` and `untrained`. Planes are `rows x cols` in the pedestal's precision, so that nothing
@@ -14,7 +15,7 @@ use super::npz::{Array, Npz};
 ///
 /// # Errors
 /// As [`Output::create`](super::Output::create).
-pub fn save_pedestal(path: &Path, pedestal: &Pedestal) -> Result<()> {
+pub fn save_pedestal(place: impl Into<Place>, pedestal: &Pedestal) -> Result<()> {
     pedestal.validate()?;
     let sides = [pedestal.shape.rows as u64, pedestal.shape.cols as u64];
     let array = |descr: &str, shape: &[u64], bytes: &[u8]| {
@@ -40,7 +41,7 @@ pub fn save_pedestal(path: &Path, pedestal: &Pedestal) -> Result<()> {
         let bytes: Vec<u8> = (0..pedestal.shape.pixels()).map(|i| u8::from(mask.contains_index(i))).collect();
         members.push(("untrained", array("|b1", &sides, &bytes)));
     }
-    write_npz(path, &members)
+    write_npz(place, &members)
 }
 
 /// Loads a pedestal that [`save_pedestal`] saved.

@@ -1,12 +1,10 @@
 //! `.npy` files written row by row, whole only at the end.
 
-use std::path::PathBuf;
-
 use ndarray::ArrayView2;
 use scheidegg_finder::{Error, Result, Shape};
 
 use super::header::NpyHeader;
-use crate::io::output::Output;
+use crate::io::output::{Output, Place};
 
 /// An array whose first side grows while it is written.
 #[derive(Debug)]
@@ -19,9 +17,9 @@ pub(crate) struct NpyRows {
 
 impl NpyRows {
     /// Starts an array of rows of this shape. `descr` is a Python literal, `'<u2'` with its quotes.
-    pub fn create(path: impl Into<PathBuf>, descr: &str, row: &[u64]) -> Result<NpyRows> {
+    pub fn create(place: impl Into<Place>, descr: &str, row: &[u64]) -> Result<NpyRows> {
         let shape: Vec<u64> = std::iter::once(0).chain(row.iter().copied()).collect();
-        let mut out = Output::create(path)?;
+        let mut out = Output::create(place)?;
         out.write(&NpyHeader::write(descr, &shape))?;
         Ok(NpyRows { out, descr: descr.to_string(), shape })
     }
@@ -42,7 +40,7 @@ impl NpyRows {
     /// Gives the file its name.
     pub fn finish(mut self) -> Result<()> {
         self.complete()?;
-        self.out.finish()
+        self.out.finish().map(|_| ())
     }
 }
 
@@ -58,8 +56,8 @@ impl NpyFrames {
     ///
     /// # Errors
     /// As [`Output::create`].
-    pub fn create(path: impl Into<PathBuf>, shape: Shape) -> Result<NpyFrames> {
-        let rows = NpyRows::create(path, "'<u2'", &[shape.rows as u64, shape.cols as u64])?;
+    pub fn create(place: impl Into<Place>, shape: Shape) -> Result<NpyFrames> {
+        let rows = NpyRows::create(place, "'<u2'", &[shape.rows as u64, shape.cols as u64])?;
         Ok(NpyFrames { rows, shape })
     }
 
@@ -89,13 +87,13 @@ impl NpyFrames {
 ///
 /// # Errors
 /// As [`Output::create`] and [`Output::write`].
-pub fn write_image(path: impl Into<PathBuf>, image: ArrayView2<'_, f64>) -> Result<()> {
-    let mut out = Output::create(path)?;
+pub fn write_image(place: impl Into<Place>, image: ArrayView2<'_, f64>) -> Result<()> {
+    let mut out = Output::create(place)?;
     let (rows, cols) = image.dim();
     out.write(&NpyHeader::write("'<f8'", &[rows as u64, cols as u64]))?;
     for row in image.rows() {
         let row = row.as_standard_layout();
         out.write(bytemuck::cast_slice(row.as_slice().expect("standard layout")))?;
     }
-    out.finish()
+    out.finish().map(|_| ())
 }

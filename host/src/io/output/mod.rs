@@ -1,0 +1,559 @@
+//! Files that appear under their name only when they are complete.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, IoSlice, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use scheidegg_finder::{Error, Result};
+
+mod partial;
+mod place;
+
+use partial::{Partial, Started};
+pub use partial::{Leftover, discard_outputs, leftovers};
+pub use place::Place;
+use place::{Target, folder_of, name_beside, name_if_free, refused};
+
+/// A file on its way: it is written beside its final place under a hidden name of its own, and takes its final name when it
+/// is finished. Dropped unfinished, it is removed, and what stood under the final name before stays as it was.
+///
+/// A symbolic link stays, and what it leads to is replaced or made. A FIFO or a device ([`Output::create_or_stream`]) is
+/// written to as it is.
+#[derive(Debug)]
+pub struct Output {
+    place: Place,
+    way: Way,
+    /// `None` once the file is closed.
+    file: Option<BufWriter<File>>,
+    /// Something could not be written: what is there is not what it should be, and gets no name.
+    broken: bool,
+    named: bool,
+}
+
+/// How the bytes come to their place.
+#[derive(Debug)]
+enum Way {
+    /// Through a hidden file that takes the name of `target`.
+    Beside { partial: Partial, target: PathBuf },
+    /// At once.
+    Stream,
+}
+
+/// Pieces that a system takes at once; Linux takes no more (`IOV_MAX`).
+const MOST_PIECES: usize = 1024;
+
+/// Bytes that are gathered before they are written.
+const GATHERED: usize = 1 << 18;
+
+impl Output {
+    /// Starts a file that will be called as `place` says.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Io`] when the name is a folder's, a FIFO's or a device's, when it is taken and to be
+    /// kept, when the file or its folder cannot be written to.
+    pub fn create(place: impl Into<Place>) -> Result<Output> {
+        let place = place.into();
+        match place.resolve()? {
+            Target::File { target } => Output::beside(place, target),
+            Target::Stream(path) => Err(place::no_stream(&place.path, &path)),
+        }
+    }
+
+    /// As [`Output::create`], and where the name is that of a FIFO or a device, or of a file that is open already
+    /// (`/dev/stdout`), writes to that. Only [`Output::write`] works there.
+    ///
+    /// # Errors
+    /// As [`Output::create`], and for a terminal. A FIFO is waited for until somebody reads it.
+    pub fn create_or_stream(place: impl Into<Place>) -> Result<Output> {
+        let place = place.into();
+        let path = match place.resolve()? {
+            Target::File { target } => return Output::beside(place, target),
+            Target::Stream(path) => path,
+        };
+        // At the end: what is there already, as behind `>>`, stays.
+        let file = File::options().append(true).open(path).map_err(|e| failed(&place.path, e))?;
+        if io::IsTerminal::is_terminal(&file) {
+            return Err(Error::file(place.path, "is a terminal: clusters are bytes for a program (give a file or a pipe)"));
+        }
+        let file = Some(BufWriter::with_capacity(GATHERED, file));
+        Ok(Output { place, way: Way::Stream, file, broken: false, named: false })
+    }
+
+    fn beside(place: Place, target: PathBuf) -> Result<Output> {
+        let started = Partial::create(&target);
+        let Started { partial, file } =
+            started.map_err(|e| refused(&place.path, folder_of(&target), e))?;
+        let file = Some(BufWriter::with_capacity(GATHERED, file));
+        Ok(Output { place, way: Way::Beside { partial, target }, file, broken: false, named: false })
+    }
+
+    /// The final name.
+    pub fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// Whether the bytes go to a FIFO or a device: there is no file that could be named, read again or changed.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.way, Way::Stream)
+    }
+
+    /// Works on the file, if nothing went wrong before, and remembers if something does now.
+    fn with<T>(&mut self, work: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>) -> Result<T> {
+        self.unbroken()?;
+        self.attempt(work).map_err(|e| failed(&self.place.path, e))
+    }
+
+    fn unbroken(&self) -> Result<()> {
+        if self.broken {
+            let what = "was not written to the end before: nothing was left under this name (write it anew)";
+            return Err(Error::file(self.path(), what));
+        }
+        Ok(())
+    }
+
+    /// Works on the file and remembers if something goes wrong, for whoever needs the system's own error.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let done = work(self.file.as_mut().expect("nothing is written after the end"));
+        // What a signal interrupted is tried again by the one who asked for it.
+        self.broken |= done.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted);
+        done
+    }
+
+    /// Whether something could not be written.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the disk is full, [`Error::Io`] for anything else that the system says. After an error
+    /// the file can only be dropped.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.with(|file| file.write_all(bytes))
+    }
+
+    /// Appends pieces one after the other. Where they are many bytes, they are not copied together before.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub(crate) fn write_pieces(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
+        self.with(|file| pieces.chunks_mut(MOST_PIECES).try_for_each(|some| write_all_pieces(file, some)))
+    }
+
+    /// Writes over the start of the file, for a header that was not known before; what comes later still goes to
+    /// the end.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub fn write_over_start(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_over(0, bytes)
+    }
+
+    /// Writes over what is at `offset`; what comes later still goes to the end.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub(crate) fn write_over(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.with(|file| {
+            file.seek(SeekFrom::Start(offset))?;
+            file.write_all(bytes)?;
+            file.seek(SeekFrom::End(0)).map(|_| ())
+        })
+    }
+
+    /// The file itself from its start, to be read again; everything is in it.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub(crate) fn reread(&mut self) -> Result<&mut File> {
+        self.with(|file| file.seek(SeekFrom::Start(0)))?;
+        Ok(self.file.as_mut().expect("it was just sought").get_mut())
+    }
+
+    /// Ends writing: everything is with the system, nothing is under its name yet. Nothing can be written after that.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub fn close(&mut self) -> Result<()> {
+        if self.file.is_some() {
+            self.with(|file| file.flush())?;
+            self.file = None;
+        }
+        Ok(())
+    }
+
+    /// Completes the file and gives it its name, which it returns: that of [`Output::path`]. What had the name is replaced, and is
+    /// so only when the new file is on the disk: after a power cut one of the two is there.
+    ///
+    /// # Errors
+    /// As [`Output::write`]; the file is removed then. When the name cannot be given, because it was taken meanwhile and
+    /// is [to be kept](Place::keep) or because the system refuses it, the file lies beside it under another name, which the
+    /// error says.
+    pub fn finish(mut self) -> Result<PathBuf> {
+        let path = self.path().to_path_buf();
+        self.flush_all()?;
+        let Way::Beside { partial, target } = &self.way else { return Ok(path) };
+        let named = match self.place.keep {
+            true => partial.renamed(|from| match name_if_free(from, target)? {
+                true => Ok(()),
+                false => Err(io::Error::new(ErrorKind::AlreadyExists, "the name was taken meanwhile")),
+            }),
+            false => {
+                if target.exists()
+                    && let Some(file) = &self.file
+                {
+                    // The only file that cannot be had again is the old one.
+                    file.get_ref().sync_data().map_err(|e| failed(&path, e))?;
+                }
+                partial.renamed(|from| fs::rename(from, target))
+            }
+        };
+        self.named = true;
+        let Err(e) = named else { return Ok(path) };
+        match partial.renamed(|from| name_beside(from, target, &path)) {
+            Ok(other) => Err(Error::file(
+                path,
+                format!("could not be given its name ({e}): the complete file is {}", other.display()),
+            )),
+            Err(_) => {
+                self.named = false;
+                Err(failed(&path, e))
+            }
+        }
+    }
+
+    /// Gives the file a name though the run did not come to its end: its own if that is free, else one beside it, as
+    /// `clusters.partial.npz` beside `clusters.npz`. What had the name stays as it was. Returns the name given.
+    ///
+    /// # Errors
+    /// As [`Output::write`]; the file is removed then.
+    pub fn finish_part(mut self) -> Result<PathBuf> {
+        let path = self.path().to_path_buf();
+        self.flush_all()?;
+        let Way::Beside { partial, target } = &self.way else { return Ok(path) };
+        let named = partial.renamed(|from| match name_if_free(from, target)? {
+            true => Ok(path.clone()),
+            false => name_beside(from, target, &path),
+        });
+        let named = named.map_err(|e| failed(&path, e))?;
+        self.named = true;
+        Ok(named)
+    }
+
+    /// As [`Output::finish`] where the run came to its end, else as [`Output::finish_part`].
+    ///
+    /// # Errors
+    /// As these.
+    pub fn finish_as(self, complete: bool) -> Result<PathBuf> {
+        if complete { self.finish() } else { self.finish_part() }
+    }
+
+    /// Hands everything to the system. The file stays open, and its lock held, until it has its name.
+    fn flush_all(&mut self) -> Result<()> {
+        if self.file.is_some() { self.with(|file| file.flush()) } else { self.unbroken() }
+    }
+}
+
+/// As [`Write::write_all`], for pieces that lie apart.
+fn write_all_pieces(to: &mut impl Write, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
+    // Where all are empty, 0 bytes would be written, which means a file that takes no more.
+    IoSlice::advance_slices(&mut pieces, 0);
+    while !pieces.is_empty() {
+        match to.write_vectored(pieces) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut pieces, n),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            // Without the last flush: the bytes go nowhere.
+            drop(file.into_parts());
+        }
+        if let Way::Beside { partial, .. } = &self.way
+            && !self.named
+        {
+            partial.remove();
+        }
+    }
+}
+
+/// What the system said about writing `path`, with the way out where there is one.
+pub(crate) fn failed(path: &Path, e: io::Error) -> Error {
+    let what = match e.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            format!("{e} (free some space or choose another folder)")
+        }
+        ErrorKind::FileTooLarge => format!("{e} (a limit on the size of files, as of ulimit -f, or of the file system)"),
+        ErrorKind::BrokenPipe => format!("{e}: its reader has gone"),
+        _ => return Error::io(path, e),
+    };
+    Error::file(path, what)
+}
+
+/// A file that is called `path` and goes to a full disk.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn full(path: &Path) -> Output {
+    let disk = File::options().write(true).open("/dev/full").unwrap();
+    let mut out = Output::create(path).unwrap();
+    out.file = Some(BufWriter::with_capacity(GATHERED, disk));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        let mut out = Output::create(&path).unwrap();
+        out.write(b"....lo").unwrap();
+        assert!(!path.exists());
+        out.write_over_start(b"heal").unwrap();
+        out.write(b"!").unwrap();
+        out.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"heallo!");
+        assert_eq!(names(dir.path()), ["a.bin"]);
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        fs::write(&path, b"before").unwrap();
+        let mut out = Output::create(&path).unwrap();
+        out.write(b"half").unwrap();
+        drop(out);
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+        assert_eq!(names(dir.path()), ["a.bin"]);
+    }
+
+    #[test]
+    fn a_full_disk_says_so() {
+        let e = failed(Path::new("out.npz"), io::Error::from(io::ErrorKind::StorageFull));
+        let said = e.to_string();
+        assert!(said.starts_with("out.npz: ") && said.contains("free some space"), "{said}");
+    }
+
+    /// Fault: what was written in part gets its name after all, because later bytes found room.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_was_not_written_to_the_end_gets_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut out = full(&dir.path().join("a.bin"));
+        let large = vec![7; 1 << 19];
+        let said =
+            out.write_pieces(&mut [IoSlice::new(b"head"), IoSlice::new(&large)]).unwrap_err().to_string();
+        assert!(said.contains("a.bin: ") && said.contains("free some space"), "{said}");
+        let room = tempfile::tempfile().unwrap();
+        out.file = Some(BufWriter::new(room));
+        let later = [out.write(b"more"), out.write_over_start(b"head"), out.close()];
+        for refused in later.into_iter().chain([out.finish().map(drop)]) {
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("a.bin: was not written to the end"), "{said}");
+        }
+        assert!(names(dir.path()).is_empty());
+    }
+
+    /// Takes `most` bytes at a time, is interrupted now and then, and is full at `room` bytes.
+    struct Slow {
+        bytes: Vec<u8>,
+        most: usize,
+        room: usize,
+        calls: usize,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(3) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let n = self.most.min(self.room - self.bytes.len());
+            let before = self.bytes.len();
+            self.bytes.extend(pieces.iter().flat_map(|p| p.iter()).take(n));
+            Ok(self.bytes.len() - before)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn pieces_are_written_whole_though_the_system_takes_few_bytes() {
+        let all: Vec<u8> = (0..200).collect();
+        // Empty ones at the start, between and at the end, and lengths that `most` does not divide.
+        let cuts = [0, 0, 8, 8, 8, 31, 39, 39, 120, 200, 200];
+        for most in [1, 2, 7, 8, 50, 1000] {
+            for room in [200, 199, 39, 0] {
+                let mut to = Slow { bytes: Vec::new(), most, room, calls: 0 };
+                let mut pieces: Vec<_> = cuts.windows(2).map(|w| IoSlice::new(&all[w[0]..w[1]])).collect();
+                let outcome = write_all_pieces(&mut to, &mut pieces);
+                assert_eq!(to.bytes, all[..room], "{most} at a time");
+                match room {
+                    200 => outcome.unwrap(),
+                    _ => assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::WriteZero),
+                }
+            }
+        }
+        let mut to = Slow { bytes: Vec::new(), most: 1, room: 0, calls: 0 };
+        write_all_pieces(&mut to, &mut []).unwrap();
+        write_all_pieces(&mut to, &mut [IoSlice::new(&[]); 2]).unwrap();
+    }
+
+    #[test]
+    fn more_pieces_than_a_system_takes_at_once_are_all_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        // Short ones go through the buffer, long ones past it.
+        for each in [3, 300] {
+            let all: Vec<u8> = (0..5 * MOST_PIECES * each / 2).map(|i| (i % 251) as u8).collect();
+            let mut out = Output::create(&path).unwrap();
+            out.write(b"first").unwrap();
+            out.write_pieces(&mut all.chunks(each).map(IoSlice::new).collect::<Vec<_>>()).unwrap();
+            out.write(b"last").unwrap();
+            out.finish().unwrap();
+            assert!(fs::read(&path).unwrap() == [b"first", all.as_slice(), b"last"].concat(), "{each}");
+        }
+    }
+
+    #[test]
+    fn a_part_takes_the_name_only_where_it_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let part = |bytes: &[u8]| {
+            let mut out = Output::create(&path).unwrap();
+            out.write(bytes).unwrap();
+            out.finish_as(false).unwrap()
+        };
+        assert_eq!(part(b"first"), path);
+        assert_eq!(part(b"second"), dir.path().join("a.partial.npz"));
+        assert_eq!(part(b"third"), dir.path().join("a.partial-2.npz"));
+        let mut out = Output::create(&path).unwrap();
+        out.write(b"whole").unwrap();
+        assert_eq!(out.finish_as(true).unwrap(), path);
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::read(dir.path().join("a.partial.npz")).unwrap(), b"second");
+        assert_eq!(names(dir.path()), ["a.npz", "a.partial-2.npz", "a.partial.npz"]);
+    }
+
+    /// Fault: the name is looked at in the beginning only.
+    #[test]
+    fn a_name_that_is_to_be_kept_is_kept_when_it_is_taken_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let mut out = Output::create(Place::unless_taken(&path)).unwrap();
+        out.write(b"new").unwrap();
+        fs::write(&path, "of somebody else").unwrap();
+        let said = out.finish().unwrap_err().to_string();
+        assert!(said.contains("a.npz: could not be given its name") && said.contains("a.partial.npz"), "{said}");
+        assert_eq!(fs::read(&path).unwrap(), b"of somebody else");
+        assert_eq!(fs::read(dir.path().join("a.partial.npz")).unwrap(), b"new");
+        let said = Output::create(Place::unless_taken(&path)).unwrap_err().to_string();
+        assert!(said.contains("is there already"), "{said}");
+        assert_eq!(names(dir.path()), ["a.npz", "a.partial.npz"]);
+    }
+
+    /// Fault: what was found is thrown away because its name cannot be given at the end.
+    #[test]
+    fn a_file_whose_name_became_a_folder_lies_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.clust");
+        let mut out = Output::create(&path).unwrap();
+        out.write(b"found").unwrap();
+        fs::create_dir(&path).unwrap();
+        let said = out.finish().unwrap_err().to_string();
+        assert!(said.contains("a.partial.clust"), "{said}");
+        assert_eq!(fs::read(dir.path().join("a.partial.clust")).unwrap(), b"found");
+        assert_eq!(names(dir.path()), ["a.clust", "a.partial.clust"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_written_through() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("store")).unwrap();
+        symlink("store/b.clust", at("a.clust")).unwrap();
+        for (complete, bytes) in [(true, b"1"), (true, b"2"), (false, b"3")] {
+            let mut out = Output::create(at("a.clust")).unwrap();
+            out.write(bytes).unwrap();
+            assert!(names(&at("store")).iter().any(|n| n.starts_with(".b.clust.")), "beside the target");
+            let named = out.finish_as(complete).unwrap();
+            let expected = if complete { at("a.clust") } else { at("store/b.partial.clust") };
+            assert_eq!(named, expected);
+            assert!(at("a.clust").is_symlink());
+        }
+        assert_eq!(fs::read(at("a.clust")).unwrap(), b"2");
+        assert_eq!(fs::read(at("store/b.partial.clust")).unwrap(), b"3");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_and_fifos_are_streamed_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.clust");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        if !made.is_ok_and(|s| s.success()) {
+            println!("SKIPPED: no mkfifo");
+            return;
+        }
+        let said = Output::create(&path).unwrap_err().to_string();
+        assert!(said.contains("is a FIFO") && said.contains(".clust"), "{said}");
+        let reader = {
+            let path = path.clone();
+            std::thread::spawn(move || fs::read(path).unwrap())
+        };
+        let mut out = Output::create_or_stream(&path).unwrap();
+        assert!(out.is_stream());
+        out.write(b"through").unwrap();
+        assert_eq!(out.finish().unwrap(), path);
+        assert_eq!(reader.join().unwrap(), b"through");
+        // A reader that goes away is an error, and the FIFO stays.
+        let reader = {
+            let path = path.clone();
+            std::thread::spawn(move || drop(File::open(path).unwrap()))
+        };
+        let mut out = Output::create_or_stream(&path).unwrap();
+        reader.join().unwrap();
+        let said = out.write(&vec![0; 2 * GATHERED]).unwrap_err().to_string();
+        assert!(said.contains("its reader has gone"), "{said}");
+        drop(out);
+        assert_eq!(names(dir.path()), ["f.clust"]);
+        let mut out = Output::create_or_stream("/dev/null").unwrap();
+        out.write(b"away").unwrap();
+        assert_eq!(out.finish_part().unwrap(), Path::new("/dev/null"));
+        let said = Output::create_or_stream("/dev/full").unwrap().finish().map(|_| ());
+        said.unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let said = Output::create("/nowhere/at/all/x.clust").unwrap_err().to_string();
+        assert!(said.contains("the folder /nowhere/at/all does not exist"), "{said}");
+    }
+}
