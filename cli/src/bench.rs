@@ -3,10 +3,9 @@
 //! The frames are read into memory first. A repetition is timed from the first batch submitted to the last one collected;
 //! reading, training and writing are not in it.
 
-use std::path::Path;
 use std::time::Instant;
 
-use scheidegg::io::{Output, Source, skip_first};
+use scheidegg::io::{Output, Place, Source, skip_first};
 use scheidegg::{AUTO, Error, Finder, FrameBuf, FrameOwner, Frames, Params, Registry, Result};
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ use crate::args::BenchArgs;
 use crate::failure::{Outcome, usage};
 use crate::find::{params_for, registry};
 use crate::plot::{Axis, BLUE, Chart, GREEN, Layer, Legend};
-use crate::say::say;
+use crate::say::{say, tell};
 use crate::summary::count;
 use crate::{darks, input, places};
 
@@ -22,6 +21,9 @@ use crate::{darks, input, places};
 pub fn run(args: &BenchArgs) -> Outcome {
     if let Some(path) = &args.plot {
         places::ends_with("--plot", path, "svg")?;
+        let place = args.writing.place(path);
+        places::ready(&args.writing, &vec![("--plot", path)])?.iter().for_each(|note| tell!("scheidegg: warning: {note}"));
+        place.check()?;
     }
     let options = args.input.options();
     let mut data = input::open_all("--data", &args.input.data, &options)?;
@@ -56,7 +58,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         runs.push(run);
     }
     if let Some(path) = &args.plot {
-        plot(path, &runs, &params)?;
+        plot(args.writing.place(path), &runs, &params)?;
     }
     Ok(())
 }
@@ -253,8 +255,8 @@ impl Measured {
 }
 
 /// Draws frames a second over threads, beside what the first number of threads promises.
-fn plot(path: &Path, runs: &[Measured], params: &Params) -> Outcome {
-    let mut out = Output::create(path)?;
+fn plot(place: Place, runs: &[Measured], params: &Params) -> Outcome {
+    let mut out = Output::create(place)?;
     out.write(chart(runs, params).draw().svg.as_bytes())?;
     out.finish()?;
     Ok(())

@@ -18,7 +18,7 @@ use crate::progress::Display;
 use crate::report::{ReportSink, Table};
 use crate::say::say;
 use crate::summary::{PedestalHealth, RunReport, count, print_json};
-use crate::{provenance, simulate, stop, summary};
+use crate::{places, provenance, simulate, stop, summary};
 
 /// Data frames of the demonstration: as many as two ordinary cores simulate, write, read, search and draw well within a
 /// minute.
@@ -29,6 +29,7 @@ const DARKS: u64 = 1000;
 /// Runs the subcommand.
 pub fn run(args: &DemoArgs) -> Outcome {
     let start = Instant::now();
+    let notes = simulate::ready(&args.writing, &args.out, Format::Raw, &["clusters.clust", "report/report.html"])?;
     let stop = stop::on_signal()?;
     let side = args.side as f64 / 400.0;
     let simulation = Simulation {
@@ -50,7 +51,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
         announce(args, &simulation);
     }
 
-    let written = simulate::write(&args.out, &simulation, Format::Raw, (DARKS, args.frames), &stop)?;
+    let written = simulate::write(&args.writing.place(&args.out), &simulation, Format::Raw, (DARKS, args.frames), &stop)?;
     let Some(data_path) = &written.data else { return Err(Error::Stopped.into()) };
     let mut display = Display::new("train");
     let trained = Run::new(&mut *finder)
@@ -60,7 +61,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
 
     let pedestal = PedestalHealth::of(&finder.pedestal(0)?, &params);
     let clusters = args.out.join("clusters.clust");
-    let mut out = open_sink(&clusters, &params)?;
+    let mut out = open_sink(args.writing.place(&clusters), &params)?;
     let mut picture = ReportSink::new(shape);
     let mut truth = Truth::new(Arc::clone(&written.simulator), params.size);
     let mut data = open_source(data_path, &OpenOptions::default())?;
@@ -83,10 +84,11 @@ pub fn run(args: &DemoArgs) -> Outcome {
         summary,
         pedestal,
         written: written_files,
-        notes: Vec::new(),
+        notes,
     };
     let truth = truth.summary();
-    let page = write_report(&args.out.join("report"), &report, &picture, &mut *finder, Some(table(&truth)))?;
+    let dir = args.writing.place(places::report(&args.out.join("report"), report.is_complete()));
+    let page = write_report(&dir, &report, &picture, &mut *finder, Some(table(&truth)))?;
     report.written.push(page.display().to_string());
     let seconds = start.elapsed().as_secs_f64();
     if args.json {

@@ -1,10 +1,10 @@
 //! `find`: dark frames and data frames to clusters.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use scheidegg::io::{Sink, Source, load_mask, load_pedestal, open_sink, save_pedestal};
+use scheidegg::io::{Place, Sink, Source, load_mask, load_pedestal, open_sink, save_pedestal};
 use scheidegg::pipeline::{Run, Summary, Trained};
 use scheidegg::provenance::{Input, Provenance};
 use scheidegg::{Choice, CpuBackend, Error, Finder, Params, PixelMask, Registry, Result, Shape};
@@ -15,11 +15,14 @@ use crate::places;
 use crate::progress::Display;
 use crate::report::{self, Facts, ReportSink, Table};
 use crate::summary::{PedestalHealth, RunReport, conclude, print_json};
-use crate::{darks, input, stop};
+use crate::{darks, input, say, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
-    check_places(args)?;
+    let notes = check_places(args)?;
+    if args.out.iter().any(|path| places::is_stdout(path)) {
+        say::divert();
+    }
     let stop = stop::on_signal()?;
     let mut data = input::open_all("--data", &args.input.data, &args.input.options())?;
     let shape = data.shape();
@@ -30,11 +33,14 @@ pub fn run(args: &FindArgs) -> Outcome {
 
     let mut outs = Vec::new();
     for path in &args.out {
-        outs.push(open_sink(path, &params)?);
+        outs.push(open_sink(args.writing.place(path), &params)?);
     }
     if let Some(dir) = &args.report {
         // Before hours of work, not after.
         places::folder(dir)?;
+    }
+    if let Some(path) = &args.save_pedestal {
+        args.writing.place(path).check()?;
     }
 
     let (dark, trained) = start(&mut *finder, args, &stop)?;
@@ -42,7 +48,7 @@ pub fn run(args: &FindArgs) -> Outcome {
     let health = PedestalHealth::of(&pedestal, &params);
     let mut written = Vec::new();
     if let Some(path) = &args.save_pedestal {
-        save_pedestal(path, &pedestal)?;
+        save_pedestal(args.writing.place(path), &pedestal)?;
         written.push(path.display().to_string());
     }
     let mut picture = args.report.as_ref().map(|_| ReportSink::new(shape));
@@ -61,11 +67,12 @@ pub fn run(args: &FindArgs) -> Outcome {
         summary,
         pedestal: health,
         written,
-        notes: Vec::new(),
+        notes,
     };
     let mut drawn = Ok(());
     if let (Some(dir), Some(sink)) = (&args.report, &picture) {
-        let page = write_report(dir, &report, sink, &mut *finder, None);
+        let dir = places::report(dir, report.is_complete());
+        let page = write_report(&args.writing.place(dir), &report, sink, &mut *finder, None);
         drawn = page.map(|page| report.written.push(page.display().to_string()));
     }
     // The run is done and its clusters are written, whatever became of the pictures.
@@ -102,7 +109,7 @@ pub fn files(summary: &Summary) -> impl Iterator<Item = String> {
 }
 
 /// No result in the place of an input: whoever mistypes a name must not lose a run.
-fn check_places(args: &FindArgs) -> Outcome {
+fn check_places(args: &FindArgs) -> Outcome<Vec<String>> {
     let mut inputs = places::named("--data", &args.input.data);
     inputs.extend(places::named("--dark", &args.input.dark));
     inputs.extend(places::named("--pedestal", &args.pedestal));
@@ -112,7 +119,11 @@ fn check_places(args: &FindArgs) -> Outcome {
         places::ends_with("--save-pedestal", path, "npz")?;
         results.push(("--save-pedestal", path));
     }
-    places::check(inputs, results)
+    let page = args.report.as_ref().map(|dir| dir.join("report.html"));
+    results.extend(places::named("--report", &page));
+    let notes = places::ready(&args.writing, &results)?;
+    places::check(inputs, results)?;
+    Ok(notes)
 }
 
 /// The parameters with the mask, checked against the frames' shape.
@@ -189,7 +200,7 @@ fn find(
 
 /// Writes the report of a run, with one more table if there is one; the pedestal is the one at its end.
 pub fn write_report(
-    dir: &Path,
+    dir: &Place,
     run: &RunReport,
     sink: &ReportSink,
     finder: &mut dyn Finder,
@@ -197,5 +208,5 @@ pub fn write_report(
 ) -> Result<PathBuf> {
     let tables = run.tables().into_iter().chain(more).collect();
     let facts = Facts { title: format!("Photons in {}", run.data), tables, warnings: run.warnings() };
-    report::write(dir, &facts, sink, Some(&finder.pedestal(0)?))
+    report::write(dir.clone(), &facts, sink, Some(&finder.pedestal(0)?))
 }

@@ -1,9 +1,12 @@
-//! Where results may go: not in the place of what they are made from, nor of one another.
+//! Where results may go: not in the place of what they are made from, nor of one another, nor of what is to be kept.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use scheidegg::io::{Place, leftovers};
 use scheidegg::{Error, Result};
 
+use crate::args::WritingArgs;
 use crate::failure::{Failure, Outcome};
 
 /// Options with the files given to them.
@@ -28,6 +31,85 @@ pub fn check(inputs: Named<'_>, results: Named<'_>) -> Outcome {
     Ok(())
 }
 
+/// Refuses results whose names are taken, if those are to be kept, and looks after the hidden files that killed runs left in
+/// their folders: sentences about these.
+pub fn ready(writing: &WritingArgs, results: &Named<'_>) -> Outcome<Vec<String>> {
+    let mut folders = BTreeSet::new();
+    for (option, path) in results {
+        let place = writing.place(*path);
+        let Some(folder) = place.folder() else { continue };
+        if writing.no_clobber && path.exists() {
+            let expected = "a name that nothing has yet (--no-clobber)";
+            return Err(Failure::Usage(Error::param(*option, path.display(), expected)));
+        }
+        folders.insert(folder.canonicalize().unwrap_or(folder));
+    }
+    let mut notes = Vec::new();
+    for folder in folders {
+        let left = leftovers(&folder);
+        let bytes = left.iter().map(|l| l.bytes).sum();
+        for file in &left {
+            let (path, bytes) = (file.path.display(), size(file.bytes));
+            if writing.clean {
+                file.remove().map_err(|e| Error::io(&file.path, e))?;
+                notes.push(format!("{path} ({bytes}): removed, a run that was killed had left it"));
+            } else if left.len() <= MOST_NAMED {
+                notes.push(format!("{path} ({bytes}): left by a run that was killed (--clean removes such files)"));
+            }
+        }
+        if !writing.clean && left.len() > MOST_NAMED {
+            notes.push(format!(
+                "{}: {} hidden files ({}) from {} on were left by runs that were killed (--clean removes such files)",
+                folder.display(),
+                left.len(),
+                size(bytes),
+                left[0].path.display()
+            ));
+        }
+    }
+    Ok(notes)
+}
+
+/// Files left behind that are named one by one.
+const MOST_NAMED: usize = 10;
+
+/// A number of bytes in a unit that suits it.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// Where the report of a run goes: into its folder, unless the run did not come to its end and there is a report already.
+/// Then it goes into one beside it, like `report.partial`.
+pub fn report(folder: &Path, complete: bool) -> PathBuf {
+    let page = |folder: &Path| folder.join("report.html").exists();
+    if complete || !page(folder) {
+        return folder.to_path_buf();
+    }
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let beside = |n: u32| folder.with_file_name(format!("{name}.partial{}", if n == 1 { String::new() } else { format!("-{n}") }));
+    (1..).map(beside).find(|folder| !page(folder)).expect("numbers do not end")
+}
+
+/// Whether a path is that of what standard output is: a pipe or a file.
+pub fn is_stdout(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let (Ok(there), Ok(out)) = (path.metadata(), rustix::fs::fstat(std::io::stdout())) else { return false };
+        (there.dev(), there.ino()) == (out.st_dev, out.st_ino) && !there.file_type().is_char_device()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
 /// Refuses a file name without this ending, which says what kind of file it is.
 pub fn ends_with(option: &str, path: &Path, ending: &str) -> Outcome {
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending)) {
@@ -36,12 +118,13 @@ pub fn ends_with(option: &str, path: &Path, ending: &str) -> Outcome {
     Err(Failure::Usage(Error::param(option, path.display(), format!("a name that ends with .{ending}"))))
 }
 
-/// Makes a folder for results where there is none.
+/// Makes a folder for results where there is none, and looks whether files can be made in it.
 pub fn folder(path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
         return Err(Error::file(path, "is a file: give the name of a folder"));
     }
-    std::fs::create_dir_all(path).map_err(|e| Error::io(path, e))
+    std::fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
+    Place::from(path.join("report.html")).check()
 }
 
 /// The one way to write a path, whether a file is there or not.

@@ -1,32 +1,35 @@
 //! `simulate`: dark and data frames of a simulated detector, in files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use scheidegg::io::Place;
 use scheidegg::io::simulate::{Line, Simulation, Written, write_npy, write_raw};
 use scheidegg::pipeline::Progress;
 use scheidegg::{Error, Result};
 use serde_json::json;
 
-use crate::args::{Format, PhysicsArgs, SimulateArgs};
+use crate::args::{Format, PhysicsArgs, SimulateArgs, WritingArgs};
 use crate::failure::{Failure, Outcome, usage};
 use crate::places;
 use crate::progress::Display;
-use crate::say::say;
+use crate::say::{say, tell};
 use crate::stop;
 use crate::summary::{count, print_json};
 
 /// Runs the subcommand.
 pub fn run(args: &SimulateArgs) -> Outcome {
+    let notes = ready(&args.writing, &args.out, args.format, &[])?;
+    notes.iter().for_each(|note| tell!("scheidegg: warning: {note}"));
     let stop = stop::on_signal()?;
     let base = match &args.parameters {
         Some(path) => Simulation::load(path)?,
         None => Simulation::default(),
     };
     let simulation = simulation(base, &args.physics)?;
-    let written = write(&args.out, &simulation, args.format, (args.darks, args.frames), &stop)?;
+    let written = write(&args.writing.place(&args.out), &simulation, args.format, (args.darks, args.frames), &stop)?;
     let data = written.data.as_ref().map(|p| p.display().to_string());
     if args.json {
         print_json(&json!({
@@ -60,16 +63,27 @@ fn ended(written: &Written) -> Outcome {
     if written.stopped { Err(Failure::Stopped) } else { Ok(()) }
 }
 
+/// Looks before any work whether a simulation, and further files, may be written to a folder; sentences about what is there.
+pub fn ready(writing: &WritingArgs, folder: &Path, format: Format, more: &[&str]) -> Outcome<Vec<String>> {
+    let frames = match format {
+        Format::Npy => ["dark.npy", "data.npy"],
+        Format::Raw => ["dark_master_0.json", "data_master_0.json"],
+    };
+    let files = frames.iter().chain(&["simulation.json"]).chain(more).map(|file| folder.join(file));
+    let files: Vec<PathBuf> = files.collect();
+    places::ready(writing, &places::named("--out", &files))
+}
+
 /// Writes a simulation and shows how far it is.
 pub fn write(
-    folder: &Path,
+    folder: &Place,
     simulation: &Simulation,
     format: Format,
     (darks, frames): (u64, u64),
     stop: &Arc<AtomicBool>,
 ) -> Outcome<Written> {
     simulation.validate().map_err(usage)?;
-    places::folder(folder)?;
+    places::folder(&folder.path)?;
     let start = Instant::now();
     let mut display = Display::new("simulate");
     let mut progress = |done: u64, total: u64| {
@@ -77,8 +91,8 @@ pub fn write(
         if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     };
     let written = match format {
-        Format::Npy => write_npy(folder, simulation, darks, frames, &mut progress),
-        Format::Raw => write_raw(folder, simulation, darks, frames, &mut progress),
+        Format::Npy => write_npy(folder.clone(), simulation, darks, frames, &mut progress),
+        Format::Raw => write_raw(folder.clone(), simulation, darks, frames, &mut progress),
     };
     written.map_err(usage)
 }

@@ -6,10 +6,10 @@ use scheidegg::{Choice, Error, Params, Pedestal};
 use serde_json::{Value, json};
 
 use crate::darks::WINDOW;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::plot::grouped;
 use crate::report::Table;
-use crate::say::say;
+use crate::say::{say, tell};
 use crate::stop;
 
 /// A pixel is called hot when its noise is this many times the median.
@@ -173,6 +173,11 @@ impl RunReport {
         out
     }
 
+    /// Whether all frames that were asked for were judged.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.summary.ended, Ended::Complete)
+    }
+
     /// The same facts as tables, for the screen and the report.
     pub fn tables(&self) -> Vec<Table> {
         let s = &self.summary;
@@ -319,14 +324,14 @@ fn as_far_as(s: &Summary) -> String {
 /// Ends the program with what went wrong in a run whose results are told, if something did.
 ///
 /// # Errors
-/// The first fault; further ones are printed before.
+/// The last fault; those before it are printed. Without one, that a signal ended the run.
 pub fn conclude(s: &Summary) -> Outcome {
     let mut faults: Vec<String> =
         s.sinks.iter().filter_map(|k| Some(k.error.as_ref()?.to_string())).collect();
     faults.extend(s.ended.fault().map(|e| format!("{e}: {}", as_far_as(s))));
-    let Some(last) = faults.pop() else { return Ok(()) };
+    let Some(last) = faults.pop() else { return if s.stopped() { Err(Failure::Stopped) } else { Ok(()) } };
     for fault in faults {
-        eprintln!("scheidegg: {fault}");
+        tell!("scheidegg: {fault}");
     }
     Err(Error::Other(last).into())
 }

@@ -16,7 +16,13 @@ use crate::{darks, places, stop};
 /// Runs the subcommand.
 pub fn run(args: &TrainArgs) -> Outcome {
     places::ends_with("--out", &args.out, "npz")?;
-    places::check(places::named("--dark", &args.dark), places::named("--out", [&args.out]))?;
+    let page = args.report.as_ref().map(|dir| dir.join("report.html"));
+    let mut results = places::named("--out", [&args.out]);
+    results.extend(places::named("--report", &page));
+    let notes = places::ready(&args.writing, &results)?;
+    places::check(places::named("--dark", &args.dark), results)?;
+    let place = args.writing.place(&args.out);
+    place.check()?;
     let stop = stop::on_signal()?;
     let mut source = darks::open(&input(args))?;
     let shape = source.shape();
@@ -30,19 +36,19 @@ pub fn run(args: &TrainArgs) -> Outcome {
     let trained =
         darks::train_with(&mut *finder, &mut *source, args.dark_frames, args.pedestal_samples, &stop)?;
     let pedestal = finder.pedestal(0)?;
-    save_pedestal(&args.out, &pedestal)?;
+    save_pedestal(place, &pedestal)?;
 
     let health = PedestalHealth::of(&pedestal, &params);
     let mut written = vec![args.out.display().to_string()];
     let mut warnings = trained.health.warnings.clone();
-    warnings.extend(health.warnings());
+    warnings.extend(health.warnings().into_iter().chain(notes));
     let dark = source.name();
     let mut drawn = Ok(());
     if let Some(dir) = &args.report {
         let table = Table { title: "Pedestal".into(), rows: health.rows(&dark, Some(&trained)) };
         let facts =
             Facts { title: format!("Pedestal of {dark}"), tables: vec![table], warnings: warnings.clone() };
-        drawn = report::write_pedestal(dir, &facts, &pedestal).map(|p| written.push(p.display().to_string()));
+        drawn = report::write_pedestal(args.writing.place(dir), &facts, &pedestal).map(|p| written.push(p.display().to_string()));
     }
     // The pedestal is saved, whatever became of the pictures.
     if args.json {

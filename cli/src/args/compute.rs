@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{FinderArgs, InputArgs};
+use super::{FinderArgs, InputArgs, WritingArgs};
 
 /// What computes.
 #[derive(Debug, Args)]
@@ -53,6 +53,8 @@ pub struct BenchArgs {
     /// Draw frames a second over threads: the median, with a bar from the slowest to the fastest repetition
     #[arg(long, value_name = "FILE.svg", help_heading = "Results")]
     pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub writing: WritingArgs,
     /// Print one JSON object a line, one for every number of threads
     #[arg(long, help_heading = "Results")]
     pub json: bool,

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use scheidegg::{Noise, Precision};
 
 use super::finder::word;
-use super::{BackendArgs, FinderArgs, InputArgs, ReadingArgs};
+use super::{BackendArgs, FinderArgs, InputArgs, ReadingArgs, WritingArgs};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("start").required(true).args(["dark", "pedestal"]))]
@@ -23,7 +23,8 @@ pub struct FindArgs {
     #[command(flatten)]
     pub backend: BackendArgs,
     /// Clusters: .clust, .npz (frame, x, y, data) or .npy; the latter two have no trace of frames without clusters. May be
-    /// given more than once
+    /// given more than once. A symbolic link is written through; a FIFO or a device gets .clust as a stream (with
+    /// /dev/stdout the summary goes to standard error)
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub out: Vec<PathBuf>,
     /// Folder for report.html and its pictures
@@ -32,6 +33,8 @@ pub struct FindArgs {
     /// Write the pedestal as training left it
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub save_pedestal: Option<PathBuf>,
+    #[command(flatten)]
+    pub writing: WritingArgs,
     /// Print the summary as one JSON object
     #[arg(long, help_heading = "Results")]
     pub json: bool,
@@ -67,6 +70,8 @@ pub struct TrainArgs {
     /// Folder for report.html and its pictures of the pedestal
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub writing: WritingArgs,
     /// Print the summary as one JSON object
     #[arg(long, help_heading = "Results")]
     pub json: bool,

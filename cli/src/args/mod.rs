@@ -6,6 +6,7 @@ mod finder;
 mod frames;
 mod results;
 mod simulate;
+mod writing;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
@@ -16,6 +17,7 @@ pub use finder::FinderArgs;
 pub use frames::{InputArgs, ReadingArgs};
 pub use results::{CompareArgs, InfoArgs};
 pub use simulate::{DemoArgs, Format, PhysicsArgs, SimulateArgs};
+pub use writing::WritingArgs;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -25,8 +27,9 @@ const STYLES: Styles = Styles::styled()
 
 /// Finds photons in frames of charge-integrating X-ray pixel detectors.
 ///
-/// Exit status: 0 done (also when Ctrl-C ended the run: the summary says where), 1 failed, or a comparison found a
-/// difference, 2 wrong usage.
+/// Exit status: 0 done, 1 failed, or a comparison found a difference, 2 wrong usage, 128 + signal when a signal ended the run
+/// (130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP): what was found before is written, and the summary says where. A
+/// second signal ends the program at once.
 #[derive(Debug, Parser)]
 #[command(name = "scheidegg", version, styles = STYLES, arg_required_else_help = true)]
 pub struct Cli {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::BackendArgs;
+use super::{BackendArgs, WritingArgs};
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -22,6 +22,8 @@ pub struct DemoArgs {
     pub seed: u64,
     #[command(flatten)]
     pub backend: BackendArgs,
+    #[command(flatten)]
+    pub writing: WritingArgs,
     /// Print the result as one JSON object
     #[arg(long, help_heading = "Results")]
     pub json: bool,
@@ -47,6 +49,8 @@ pub struct SimulateArgs {
     /// Print what was written as one JSON object
     #[arg(long, help_heading = "Results")]
     pub json: bool,
+    #[command(flatten)]
+    pub writing: WritingArgs,
     #[command(flatten)]
     pub physics: PhysicsArgs,
 }

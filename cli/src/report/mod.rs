@@ -7,10 +7,10 @@ mod pictures;
 mod sink;
 mod timeline;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rayon::prelude::*;
-use scheidegg::io::Output;
+use scheidegg::io::{Output, Place};
 use scheidegg::{Error, Pedestal, Result};
 
 pub use html::Table;
@@ -35,12 +35,13 @@ pub struct Facts {
     pub warnings: Vec<String>,
 }
 
-/// Writes `report.html` and its pictures into a folder, which is made when it is not there. Returns the page's path.
+/// Writes `report.html` and its pictures into a folder, which is made when it is not there. Returns the page's path. No file
+/// that is there is replaced if the folder's are to be kept.
 ///
 /// # Errors
 /// [`Error::Io`] naming the file.
-pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
-    write_pictures(dir, facts, &pictures::all(sink, pedestal))
+pub fn write(dir: impl Into<Place>, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
+    write_pictures(dir.into(), facts, &pictures::all(sink, pedestal))
 }
 
 /// Writes `report.html` and its pictures of a pedestal into a folder, which is made when it is not there. Returns the
@@ -48,26 +49,30 @@ pub fn write(dir: &Path, facts: &Facts, sink: &ReportSink, pedestal: Option<&Ped
 ///
 /// # Errors
 /// [`Error::Io`] naming the file.
-pub fn write_pedestal(dir: &Path, facts: &Facts, pedestal: &Pedestal) -> Result<PathBuf> {
-    write_pictures(dir, facts, &pictures::of_pedestal(pedestal))
+pub fn write_pedestal(dir: impl Into<Place>, facts: &Facts, pedestal: &Pedestal) -> Result<PathBuf> {
+    write_pictures(dir.into(), facts, &pictures::of_pedestal(pedestal))
 }
 
-fn write_pictures(dir: &Path, facts: &Facts, pictures: &[pictures::Named]) -> Result<PathBuf> {
-    places::folder(dir)?;
-    pictures.par_iter().try_for_each(|p| {
-        put(&dir.join(format!("{}.svg", p.file)), p.picture.svg.as_bytes())?;
-        let path = dir.join(format!("{}.png", p.file));
-        let png = plot::render(&p.picture, PNG_SCALE).map_err(|e| Error::io(&path, e))?;
-        put(&path, &png)
-    })?;
-    let page = dir.join("report.html");
-    put(&page, html::page(&facts.title, &facts.tables, &facts.warnings, pictures).as_bytes())?;
-    Ok(page)
-}
-
-/// Writes a file that is whole under its name or not there.
-fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut out = Output::create(path)?;
-    out.write(bytes)?;
-    out.finish().map(|_| ())
+fn write_pictures(dir: Place, facts: &Facts, pictures: &[pictures::Named]) -> Result<PathBuf> {
+    places::folder(&dir.path)?;
+    let put = |file: String, bytes: &[u8]| {
+        let mut out = Output::create(Place { path: dir.path.join(file), keep: dir.keep })?;
+        out.write(bytes)?;
+        out.close()?;
+        Ok::<_, Error>(out)
+    };
+    let drawn = pictures.par_iter().map(|p| {
+        let svg = put(format!("{}.svg", p.file), p.picture.svg.as_bytes())?;
+        let file = format!("{}.png", p.file);
+        let png = plot::render(&p.picture, PNG_SCALE).map_err(|e| Error::io(dir.path.join(&file), e))?;
+        Ok([svg, put(file, &png)?])
+    });
+    let drawn = drawn.collect::<Result<Vec<_>>>()?;
+    let page = html::page(&facts.title, &facts.tables, &facts.warnings, pictures);
+    let page = put("report.html".into(), page.as_bytes())?;
+    // All of them are there before the first one takes its name, the page last.
+    for picture in drawn.into_iter().flatten() {
+        picture.finish()?;
+    }
+    page.finish()
 }

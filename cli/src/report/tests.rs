@@ -34,7 +34,7 @@ fn report_of(simulator: &Arc<Simulator>, frames: u64) -> (tempfile::TempDir, Rep
     };
     write(dir.path(), &facts, &sink, Some(&pedestal)).unwrap();
     if let Some(keep) = std::env::var_os("SCHEIDEGG_KEEP_REPORT") {
-        write(&Path::new(&keep).join(frames.to_string()), &facts, &sink, Some(&pedestal)).unwrap();
+        write(std::path::Path::new(&keep).join(frames.to_string()), &facts, &sink, Some(&pedestal)).unwrap();
     }
     (dir, sink)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use scheidegg_finder::{Error, Result, Shape};
 
-use super::output::{self, Output};
+use super::output::{self, Output, Place};
 use super::raw::{Detector, Header, PacketSet};
 
 /// What a raw run looks like.
@@ -50,6 +50,7 @@ impl RawOptions {
 #[derive(Debug)]
 pub struct RawWriter {
     folder: PathBuf,
+    keep: bool,
     name: String,
     options: RawOptions,
     /// Rows and columns that one port sends.
@@ -67,12 +68,13 @@ pub struct RawWriter {
 }
 
 impl RawWriter {
-    /// Starts the run `<name>_master_<run>.json` in a folder. Files of a run of the same name are replaced.
+    /// Starts the run `<name>_master_<run>.json` in a folder. Files of a run of the same name are replaced at the end, unless the
+    /// files of the folder are to be [kept](Place::keep).
     ///
     /// # Errors
     /// [`Error::Param`] for a shape that modules and ports do not divide, or what the system says about the folder.
-    pub fn create(folder: impl Into<PathBuf>, name: &str, options: &RawOptions) -> Result<RawWriter> {
-        let (folder, o) = (folder.into(), options.clone());
+    pub fn create(folder: impl Into<Place>, name: &str, options: &RawOptions) -> Result<RawWriter> {
+        let (Place { path: folder, keep }, o) = (folder.into(), options.clone());
         if o.detector == Detector::Moench03 {
             return Err(Error::param("detector", o.detector.name(), "Jungfrau or Moench"));
         }
@@ -92,7 +94,8 @@ impl RawWriter {
             ));
         }
         let port = Shape::new(o.shape.rows / geometry.rows, o.shape.cols / geometry.cols)?;
-        Ok(RawWriter {
+        let writer = RawWriter {
+            keep,
             packets: packets_of(o.detector, port),
             folder,
             name: name.to_string(),
@@ -104,7 +107,11 @@ impl RawWriter {
             frames: 0,
             closed: Vec::new(),
             bytes: Vec::new(),
-        })
+        };
+        match writer.older()?.first() {
+            Some(there) if keep => Err(output::taken(there)),
+            _ => Ok(writer),
+        }
     }
 
     /// Packets in the image of one port.
@@ -225,39 +232,86 @@ impl RawWriter {
         Ok(())
     }
 
-    /// Completes the run and returns the path of its master.
+    /// Completes the run and returns the path of its master. The files of an earlier run of the same name are removed first, its
+    /// master before all: data files of two runs never stand behind one master.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn finish(mut self) -> Result<PathBuf> {
+    /// What the system says; that the name was taken meanwhile and is to be [kept](Place::keep): the run lies beside it
+    /// then, under a name which the error says.
+    pub fn finish(self) -> Result<PathBuf> {
+        self.finish_as(true)
+    }
+
+    /// As [`RawWriter::finish`], but where not all frames are there that were to be, an earlier run of the same name stays, and
+    /// this one is called `<name>.partial`, `<name>.partial-2` and so on.
+    ///
+    /// # Errors
+    /// As [`RawWriter::finish`].
+    pub fn finish_as(mut self, complete: bool) -> Result<PathBuf> {
         if self.files.is_empty() && self.closed.is_empty() {
             self.next_files()?;
         }
         self.close_files()?;
-        let path = self.folder.join(format!("{}_master_{}.json", self.name, self.options.run));
-        let mut master = Output::create(&path)?;
+        let mut master = Output::create(self.master_path(&self.name))?;
         master.write(self.master().as_bytes())?;
-        self.remove_older()?;
+        let older = self.older()?;
+        let beside = !older.is_empty() && (self.keep || !complete);
+        if beside {
+            self.take_free_name(&mut master);
+        } else {
+            for path in &older {
+                fs::remove_file(path).map_err(|e| output::failed(path, e))?;
+            }
+        }
         for file in self.closed.drain(..) {
             file.finish()?;
         }
-        master.finish()?;
-        Ok(path)
+        let path = master.finish()?;
+        match beside && complete {
+            true => {
+                let what = format!("was taken meanwhile: the complete run is {}", path.display());
+                Err(Error::file(&older[0], what))
+            }
+            false => Ok(path),
+        }
     }
 
-    /// Removes the data files of an earlier run of the same name: a longer one would go on behind this one.
-    fn remove_older(&self) -> Result<()> {
-        let run = self.options.run;
-        for entry in fs::read_dir(&self.folder).map_err(|e| output::failed(&self.folder, e))? {
+    fn master_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}_master_{}.json", self.options.run))
+    }
+
+    /// Calls all files by a name that no run has.
+    fn take_free_name(&mut self, master: &mut Output) {
+        let name = |n: u64| match n {
+            1 => format!("{}.partial", self.name),
+            n => format!("{}.partial-{n}", self.name),
+        };
+        let free = (1..).map(name).find(|name| !self.master_path(name).exists()).expect("numbers do not end");
+        for file in self.closed.iter_mut().chain([master]) {
+            let old = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let rest = old.strip_prefix(&self.name).unwrap_or(&old);
+            file.call(&format!("{free}{rest}"));
+        }
+    }
+
+    /// The files of an earlier run of the same name, its master first: its data files would go on behind this one's.
+    fn older(&self) -> Result<Vec<PathBuf>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(|e| output::failed(&self.folder, e))?,
+        };
+        let master = self.master_path(&self.name);
+        let mut older = Vec::new();
+        older.extend(master.exists().then_some(master));
+        for entry in entries {
             let path = entry.map_err(|e| output::failed(&self.folder, e))?.path();
             let file = path.file_name().unwrap_or_default().to_string_lossy();
-            if super::raw::data_file_name(&file)
-                .is_some_and(|n| n.base == self.name && n.run == run.to_string())
-            {
-                fs::remove_file(&path).map_err(|e| output::failed(&path, e))?;
+            let run = self.options.run.to_string();
+            if super::raw::data_file_name(&file).is_some_and(|n| n.base == self.name && n.run == run) {
+                older.push(path);
             }
         }
-        Ok(())
+        Ok(older)
     }
 
     fn master(&self) -> String {

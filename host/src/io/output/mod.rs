@@ -12,6 +12,7 @@ mod place;
 use partial::{Partial, Started};
 pub use partial::{Leftover, discard_outputs, leftovers};
 pub use place::Place;
+pub(crate) use place::taken;
 use place::{Target, folder_of, name_beside, name_if_free, refused};
 
 /// A file on its way: it is written beside its final place under a hidden name of its own, and takes its final name when it
@@ -250,6 +251,15 @@ impl Output {
     /// As these.
     pub fn finish_as(self, complete: bool) -> Result<PathBuf> {
         if complete { self.finish() } else { self.finish_part() }
+    }
+
+    /// Takes another final name in the same folder; what has that name is kept.
+    pub(crate) fn call(&mut self, name: &str) {
+        if let Way::Beside { target, .. } = &mut self.way {
+            target.set_file_name(name);
+            self.place.path.set_file_name(name);
+            self.place.keep = true;
+        }
     }
 
     /// Hands everything to the system. The file stays open, and its lock held, until it has its name.

@@ -46,6 +46,14 @@ impl Place {
         }
     }
 
+    /// The folder that the file will be in, behind links; nothing where no file can be, or none is made.
+    pub fn folder(&self) -> Option<PathBuf> {
+        match follow(&self.path).ok()? {
+            Followed::File(target) if target.is_file() || !target.exists() => Some(folder_of(&target).to_path_buf()),
+            Followed::File(_) | Followed::Device(_) => None,
+        }
+    }
+
     /// Whether this is a FIFO or a device, or a file that is open already (`/dev/stdout`), which takes bytes as they come.
     pub fn is_stream(&self) -> bool {
         matches!(self.resolve(), Ok(Target::Stream(_)))
@@ -82,7 +90,7 @@ impl Place {
 }
 
 /// The error for a name that something has.
-pub(super) fn taken(path: &Path) -> Error {
+pub(crate) fn taken(path: &Path) -> Error {
     Error::file(path, "is there already, and was to be kept: choose another name, or move it away")
 }
 

@@ -401,7 +401,7 @@ fn a_stopped_simulation_leaves_whole_files_and_a_failed_one_none() {
     }
     for write in [write_npy, write_raw] {
         let folder = dir.path().join("failed");
-        let outcome = write(&folder, &small(), 2000, 5000, &mut |done, _| {
+        let outcome = write(folder.clone(), &small(), 2000, 5000, &mut |done, _| {
             if done > 3000 { Err(Error::Other("enough".into())) } else { Ok(()) }
         });
         assert_eq!(outcome.unwrap_err().to_string(), "enough");

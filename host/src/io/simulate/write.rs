@@ -1,7 +1,7 @@
 //! A simulation written to files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use scheidegg_finder::{Error, FrameBuf, FrameOwner, Frames, Result, Shape};
@@ -10,7 +10,7 @@ use super::params::Simulation;
 use super::physics::{Kind, Simulator};
 use super::source::SimulatedFrames;
 use crate::io::raw::Detector;
-use crate::io::{Health, Output, RawOptions, RawWriter, Source};
+use crate::io::{Health, Output, Place, RawOptions, RawWriter, Source};
 
 /// What a simulation left in its folder.
 #[derive(Clone, Debug)]
@@ -38,7 +38,8 @@ pub struct Written {
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
 
 /// Writes `dark.npy`, `data.npy` (u16, frames x rows x cols) and `simulation.json` to a folder, which is made if it is
-/// not there. Files of these names are replaced; they appear when they are complete.
+/// not there. Files of these names are replaced, unless those of the folder are to be [kept](Place::keep), or the simulation
+/// was stopped: then its files lie beside them, as `dark.partial.npy`. They appear when they are complete.
 ///
 /// npy has no place for lost packets, so none is lost: [`Simulation::packet_loss`] is taken as 0.
 ///
@@ -46,19 +47,18 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
 /// What [`Simulation::validate`] says, whatever is wrong with the folder or its files, or the error of `progress` if it
 /// is not [`Error::Stopped`].
 pub fn write_npy(
-    folder: &Path,
+    folder: impl Into<Place>,
     simulation: &Simulation,
     darks: u64,
     frames: u64,
     progress: Progress<'_>,
 ) -> Result<Written> {
     let simulator = Simulation { packet_loss: 0.0, ..simulation.clone() }.build()?;
-    write(folder, simulator, darks, frames, progress, NpyTarget::create)
+    write(&folder.into(), simulator, darks, frames, progress, NpyTarget::create)
 }
 
 /// Writes the runs `dark` and `data` as MÖNCH raw files (JSON masters `dark_master_0.json` and `data_master_0.json`)
-/// and `simulation.json` to a folder, which is made if it is not there. Files of these names are replaced; they appear
-/// when they are complete.
+/// and `simulation.json` to a folder, as [`write_npy`] does.
 ///
 /// A packet holds the rows that the receiver's would: [`Simulation::rows_per_packet`] is replaced accordingly (8 rows
 /// for 400 x 400 pixels).
@@ -66,7 +66,7 @@ pub fn write_npy(
 /// # Errors
 /// As [`write_npy`], and [`Error::Param`] for more than 14 bits, which MÖNCH raw files do not hold.
 pub fn write_raw(
-    folder: &Path,
+    folder: impl Into<Place>,
     simulation: &Simulation,
     darks: u64,
     frames: u64,
@@ -76,32 +76,32 @@ pub fn write_raw(
     if simulation.bits != 14 {
         return Err(Error::param("bits", simulation.bits, "14 for raw files of a MÖNCH (or write npy)"));
     }
+    let folder = folder.into();
     let options = RawOptions::new(Detector::Moench, shape);
-    let rows_per_packet = RawWriter::create(folder, "dark", &options)?.packet_rows(0, 0).len();
+    let rows_per_packet = RawWriter::create(folder.clone(), "dark", &options)?.packet_rows(0, 0).len();
     let simulator = Simulation { rows_per_packet, ..simulation.clone() }.build()?;
-    write(folder, simulator, darks, frames, progress, RawTarget::create)
+    write(&folder, simulator, darks, frames, progress, RawTarget::create)
 }
 
 /// Where frames go.
 trait Target: Sized {
-    fn create(folder: &Path, name: &str, simulator: &Arc<Simulator>, kind: Kind) -> Result<Self>;
+    fn create(folder: &Place, name: &str, simulator: &Arc<Simulator>, kind: Kind) -> Result<Self>;
     fn push(&mut self, frames: Frames<'_>) -> Result<()>;
-    fn finish(self) -> Result<PathBuf>;
+    fn finish(self, complete: bool) -> Result<PathBuf>;
 }
 
 fn write<T: Target>(
-    folder: &Path,
+    folder: &Place,
     simulator: Arc<Simulator>,
     darks: u64,
     frames: u64,
     progress: Progress<'_>,
-    create: impl Fn(&Path, &str, &Arc<Simulator>, Kind) -> Result<T>,
+    create: impl Fn(&Place, &str, &Arc<Simulator>, Kind) -> Result<T>,
 ) -> Result<Written> {
-    fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
-    let parameters = folder.join("simulation.json");
-    let mut file = Output::create(&parameters)?;
+    fs::create_dir_all(&folder.path).map_err(|e| Error::io(&folder.path, e))?;
+    let mut file = Output::create(within(folder, "simulation.json"))?;
     let text = serde_json::to_string_pretty(simulator.simulation())
-        .map_err(|e| Error::file(&parameters, e.to_string()))?;
+        .map_err(|e| Error::file(file.path(), e.to_string()))?;
     file.write(text.as_bytes())?;
 
     let (mut dark, mut data) = (simulator.darks(darks), simulator.frames(frames));
@@ -117,9 +117,9 @@ fn write<T: Target>(
         Some(file)
     };
     // Names are given last, all together: an error before leaves nothing.
-    let dark_path = dark_file.finish()?;
-    let data_path = data_file.map(Target::finish).transpose()?;
-    file.finish()?;
+    let dark_path = dark_file.finish(!stopped)?;
+    let data_path = data_file.map(|file| file.finish(!stopped)).transpose()?;
+    let parameters = file.finish_as(!stopped)?;
     let (a, b) = (dark.health(), data.health());
     let health = Health {
         lost_packets: a.lost_packets + b.lost_packets,
@@ -136,6 +136,11 @@ fn write<T: Target>(
         stopped,
         health,
     })
+}
+
+/// A file in a folder, which is to be kept if those of the folder are.
+fn within(folder: &Place, file: &str) -> Place {
+    Place { path: folder.path.join(file), keep: folder.keep }
 }
 
 /// Copies all frames; returns how many there were and whether the user stopped it.
@@ -188,8 +193,8 @@ impl NpyTarget {
 }
 
 impl Target for NpyTarget {
-    fn create(folder: &Path, name: &str, simulator: &Arc<Simulator>, _: Kind) -> Result<Self> {
-        let file = Output::create(folder.join(format!("{name}.npy")))?;
+    fn create(folder: &Place, name: &str, simulator: &Arc<Simulator>, _: Kind) -> Result<Self> {
+        let file = Output::create(within(folder, &format!("{name}.npy")))?;
         let mut target = NpyTarget { file, shape: simulator.shape(), frames: 0 };
         let header = target.header();
         target.file.write(&header)?;
@@ -202,12 +207,10 @@ impl Target for NpyTarget {
         self.file.write(bytemuck::cast_slice(frames.as_slice()))
     }
 
-    fn finish(mut self) -> Result<PathBuf> {
+    fn finish(mut self, complete: bool) -> Result<PathBuf> {
         let header = self.header();
         self.file.write_over_start(&header)?;
-        let path = self.file.path().to_path_buf();
-        self.file.finish()?;
-        Ok(path)
+        self.file.finish_as(complete)
     }
 }
 
@@ -219,9 +222,9 @@ struct RawTarget {
 }
 
 impl Target for RawTarget {
-    fn create(folder: &Path, name: &str, simulator: &Arc<Simulator>, kind: Kind) -> Result<Self> {
+    fn create(folder: &Place, name: &str, simulator: &Arc<Simulator>, kind: Kind) -> Result<Self> {
         let options = RawOptions::new(Detector::Moench, simulator.shape());
-        let run = RawWriter::create(folder, name, &options)?;
+        let run = RawWriter::create(folder.clone(), name, &options)?;
         Ok(RawTarget { run, simulator: simulator.clone(), kind })
     }
 
@@ -235,7 +238,7 @@ impl Target for RawTarget {
         Ok(())
     }
 
-    fn finish(self) -> Result<PathBuf> {
-        self.run.finish()
+    fn finish(self, complete: bool) -> Result<PathBuf> {
+        self.run.finish_as(complete)
     }
 }
