@@ -63,11 +63,11 @@ impl Archive {
     }
 
     /// Completes the archive with another header of the same length at the start of its first array, and gives it
-    /// its name.
-    pub fn finish_with_header(mut self, old: &[u8], new: &[u8]) -> Result<()> {
+    /// a name, its own for sure where the run came to its end (`complete`).
+    pub fn finish_with_header(mut self, old: &[u8], new: &[u8], complete: bool) -> Result<PathBuf> {
         let mut out = self.end()?;
         exchange_start(&mut out, old, new)?;
-        out.finish().map(|_| ())
+        out.finish_as(complete)
     }
 
     fn end(&mut self) -> Result<Output> {
@@ -204,7 +204,7 @@ mod tests {
             archive.write(&rest).unwrap();
             archive.start("x", Some(3)).unwrap();
             archive.write(b"xyz").unwrap();
-            archive.finish_with_header(b"rows: 0.", b"rows: 17").unwrap();
+            archive.finish_with_header(b"rows: 0.", b"rows: 17", true).unwrap();
             assert!(member(&path, "data.npy") == [b"rows: 17", rest.as_slice()].concat());
             assert_eq!(member(&path, "x.npy"), b"xyz");
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -9,7 +9,7 @@ use super::npy::{NpyHeader, NpyRows};
 use super::output::{Output, Place};
 use super::pieces::{NUMBER, Pieces, Rows, Split, Way};
 use super::{Batch, Kind, Sink, Written};
-use crate::provenance::Provenance;
+use crate::provenance::{How, Provenance};
 
 /// The numpy type of a payload.
 pub(crate) const fn descr(payload: Payload) -> &'static str {
@@ -121,8 +121,9 @@ impl Sink for NpzSink {
         write_column(&mut data, "x", x)?;
         write_column(&mut data, "y", y)?;
         write_provenance(&mut data, provenance)?;
-        data.finish_with_header(&data_header(&self.kind, 0), &data_header(&self.kind, rows))?;
-        Ok(Written::at(&self.kind.path))
+        let complete = provenance.ended.how == How::Complete;
+        let (old, new) = (data_header(&self.kind, 0), data_header(&self.kind, rows));
+        Ok(Written::at(data.finish_with_header(&old, &new, complete)?))
     }
 }
 
@@ -226,8 +227,8 @@ impl Sink for NpySink {
         )
     }
 
-    fn finish(&mut self, _: &Provenance) -> Result<Written> {
-        self.rows.take().ok_or_else(|| self.kind.ended())?.finish()?;
-        Ok(Written::at(&self.kind.path))
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        let rows = self.rows.take().ok_or_else(|| self.kind.ended())?;
+        Ok(Written::at(rows.finish_as(provenance.ended.how == How::Complete)?))
     }
 }

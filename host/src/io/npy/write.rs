@@ -1,5 +1,7 @@
 //! `.npy` files written row by row, whole only at the end.
 
+use std::path::PathBuf;
+
 use ndarray::ArrayView2;
 use scheidegg_finder::{Error, Result, Shape};
 
@@ -37,10 +39,10 @@ impl NpyRows {
         Ok(&mut self.out)
     }
 
-    /// Gives the file its name.
-    pub fn finish(mut self) -> Result<()> {
+    /// Gives the file a name, its own for sure where all rows are there that were to be.
+    pub fn finish_as(mut self, complete: bool) -> Result<PathBuf> {
         self.complete()?;
-        self.out.finish().map(|_| ())
+        self.out.finish_as(complete)
     }
 }
 
@@ -79,7 +81,7 @@ impl NpyFrames {
     /// # Errors
     /// As [`Output::finish`].
     pub fn finish(self) -> Result<()> {
-        self.rows.finish()
+        self.rows.finish_as(true).map(|_| ())
     }
 }
 
