@@ -22,7 +22,9 @@ pub fn run(args: &BenchArgs) -> Outcome {
     if let Some(path) = &args.plot {
         places::ends_with("--plot", path, "svg")?;
         let place = args.writing.place(path);
-        places::ready(&args.writing, &vec![("--plot", path)])?.iter().for_each(|note| tell!("scheidegg: warning: {note}"));
+        places::ready(&args.writing, &vec![("--plot", path)])?
+            .iter()
+            .for_each(|note| tell!("scheidegg: warning: {note}"));
         place.check()?;
     }
     let options = args.input.options();

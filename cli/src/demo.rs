@@ -29,7 +29,8 @@ const DARKS: u64 = 1000;
 /// Runs the subcommand.
 pub fn run(args: &DemoArgs) -> Outcome {
     let start = Instant::now();
-    let notes = simulate::ready(&args.writing, &args.out, Format::Raw, &["clusters.clust", "report/report.html"])?;
+    let notes =
+        simulate::ready(&args.writing, &args.out, Format::Raw, &["clusters.clust", "report/report.html"])?;
     let stop = stop::on_signal()?;
     let side = args.side as f64 / 400.0;
     let simulation = Simulation {
@@ -51,7 +52,13 @@ pub fn run(args: &DemoArgs) -> Outcome {
         announce(args, &simulation);
     }
 
-    let written = simulate::write(&args.writing.place(&args.out), &simulation, Format::Raw, (DARKS, args.frames), &stop)?;
+    let written = simulate::write(
+        &args.writing.place(&args.out),
+        &simulation,
+        Format::Raw,
+        (DARKS, args.frames),
+        &stop,
+    )?;
     let Some(data_path) = &written.data else { return Err(Error::Stopped.into()) };
     let mut display = Display::new("train");
     let trained = Run::new(&mut *finder)

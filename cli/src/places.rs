@@ -54,7 +54,9 @@ pub fn ready(writing: &WritingArgs, results: &Named<'_>) -> Outcome<Vec<String>>
                 file.remove().map_err(|e| Error::io(&file.path, e))?;
                 notes.push(format!("{path} ({bytes}): removed, a run that was killed had left it"));
             } else if left.len() <= MOST_NAMED {
-                notes.push(format!("{path} ({bytes}): left by a run that was killed (--clean removes such files)"));
+                notes.push(format!(
+                    "{path} ({bytes}): left by a run that was killed (--clean removes such files)"
+                ));
             }
         }
         if !writing.clean && left.len() > MOST_NAMED {
@@ -91,7 +93,10 @@ pub fn report(folder: &Path, complete: bool) -> PathBuf {
         return folder.to_path_buf();
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let beside = |n: u32| folder.with_file_name(format!("{name}.partial{}", if n == 1 { String::new() } else { format!("-{n}") }));
+    let beside = |n: u32| {
+        folder
+            .with_file_name(format!("{name}.partial{}", if n == 1 { String::new() } else { format!("-{n}") }))
+    };
     (1..).map(beside).find(|folder| !page(folder)).expect("numbers do not end")
 }
 
@@ -100,7 +105,9 @@ pub fn is_stdout(path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{FileTypeExt, MetadataExt};
-        let (Ok(there), Ok(out)) = (path.metadata(), rustix::fs::fstat(std::io::stdout())) else { return false };
+        let (Ok(there), Ok(out)) = (path.metadata(), rustix::fs::fstat(std::io::stdout())) else {
+            return false;
+        };
         (there.dev(), there.ino()) == (out.st_dev, out.st_ino) && !there.file_type().is_char_device()
     }
     #[cfg(not(unix))]

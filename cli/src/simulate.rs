@@ -29,7 +29,8 @@ pub fn run(args: &SimulateArgs) -> Outcome {
         None => Simulation::default(),
     };
     let simulation = simulation(base, &args.physics)?;
-    let written = write(&args.writing.place(&args.out), &simulation, args.format, (args.darks, args.frames), &stop)?;
+    let written =
+        write(&args.writing.place(&args.out), &simulation, args.format, (args.darks, args.frames), &stop)?;
     let data = written.data.as_ref().map(|p| p.display().to_string());
     if args.json {
         print_json(&json!({

@@ -48,7 +48,8 @@ pub fn run(args: &TrainArgs) -> Outcome {
         let table = Table { title: "Pedestal".into(), rows: health.rows(&dark, Some(&trained)) };
         let facts =
             Facts { title: format!("Pedestal of {dark}"), tables: vec![table], warnings: warnings.clone() };
-        drawn = report::write_pedestal(args.writing.place(dir), &facts, &pedestal).map(|p| written.push(p.display().to_string()));
+        drawn = report::write_pedestal(args.writing.place(dir), &facts, &pedestal)
+            .map(|p| written.push(p.display().to_string()));
     }
     // The pedestal is saved, whatever became of the pictures.
     if args.json {

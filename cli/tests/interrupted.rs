@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{clusters, command, json, names, stderr, write_npy};
+use common::{clusters, json, listening, names, stderr, write_npy};
 use scheidegg_conformance::golden;
 
 type Clusters = Vec<(u64, u16, u16, Vec<f64>)>;
@@ -79,8 +79,7 @@ impl Scene {
         write_npy(Path::new(&dark), set.shape, &set.darks);
         write_npy(Path::new(&data), set.shape, &set.data.repeat(20));
         json(["train", "--dark", &dark, "--out", &pedestal, "--json"]);
-        let mut scene =
-            Scene { dir, pedestal, data, expected: Vec::new(), bytes: 0, takes: Duration::ZERO };
+        let mut scene = Scene { dir, pedestal, data, expected: Vec::new(), bytes: 0, takes: Duration::ZERO };
         let folder = scene.folder("whole");
         let start = Instant::now();
         let done = scene.command(&folder).output().unwrap();
@@ -115,7 +114,7 @@ impl Scene {
     }
 
     fn command(&self, folder: &Path) -> Command {
-        command(self.arguments(folder))
+        listening(self.arguments(folder))
     }
 
     fn start(&self, folder: &Path) -> Child {
@@ -235,11 +234,15 @@ fn a_signal_at_any_moment_ends_with_complete_files() {
                 assert_eq!(said["stopped_by"], by);
                 met[if stopped { 1 } else { 2 }] += 1;
                 let want = scene.expected.iter().filter(|c| c.0 < frames).count();
-                let written: Vec<_> = said["written"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
+                let written: Vec<_> =
+                    said["written"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
                 for result in RESULTS {
                     let aside = stopped && old.contains(&result);
                     let named = if aside { result.replace('.', ".partial.") } else { result.to_string() };
-                    assert!(found.contains(&(named.clone(), want)), "{named} with {want} clusters: {found:?}");
+                    assert!(
+                        found.contains(&(named.clone(), want)),
+                        "{named} with {want} clusters: {found:?}"
+                    );
                     let path = folder.join(&named);
                     assert!(written.contains(&path.to_str().unwrap()), "{named} is not in {written:?}");
                     if aside {
@@ -315,7 +318,10 @@ fn after_full(scene: &Scene, folder: &Path, old: &[&str], done: &Output, room: u
     match done.status.code() {
         Some(0) => assert!(RESULTS.iter().all(|name| whole(name)), "{found:?}: {words}"),
         Some(1) => {
-            assert!(stderr(done).contains("ulimit -f") || stderr(done).contains("free some space"), "{words}");
+            assert!(
+                stderr(done).contains("ulimit -f") || stderr(done).contains("free some space"),
+                "{words}"
+            );
             // Whatever is under its own name in place of an old file is complete.
             for name in old {
                 let there = fs::read(folder.join(name)).unwrap();

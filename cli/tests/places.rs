@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{clusters, command, fails, golden_files, json, names, run, stderr, stdout};
+use common::{clusters, command, fails, golden_files, json, listening, names, run, stderr, stdout};
 
 struct Scene {
     dir: tempfile::TempDir,
@@ -132,7 +132,8 @@ fn a_pipe_takes_clusters_as_they_come() {
     assert!(o.status.success() && o.stdout == whole, "{}", stderr(&o));
     assert!(stderr(&o).contains("clusters     1073"), "{}", stderr(&o));
     let to = File::create(at("redirected")).unwrap();
-    let o = command(scene.find(&["--out", "/dev/stdout"])).stdout(to).stderr(Stdio::piped()).output().unwrap();
+    let o =
+        command(scene.find(&["--out", "/dev/stdout"])).stdout(to).stderr(Stdio::piped()).output().unwrap();
     assert!(o.status.success() && fs::read(at("redirected")).unwrap() == whole, "{}", stderr(&o));
     let o = run(scene.find(&["--out", "/dev/null"]));
     assert!(o.status.success() && stdout(&o).contains("clusters     1073"), "{}", stderr(&o));
@@ -182,23 +183,31 @@ fn a_signal_that_was_ignored_stays_ignored() {
     common::write_npy(&long, set.shape, &set.data.repeat(20));
     for (signal, ignored) in [("HUP", true), ("INT", true), ("HUP", false)] {
         let out = scene.at("x.clust");
-        let trap = if ignored { format!("trap '' {signal}; ") } else { String::new() };
-        let script = format!("{trap}exec \"$@\"");
-        let mut c = Command::new("sh");
-        c.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_scheidegg")]);
-        c.args(["find", "--backend", "oracle", "--threads", "1", "--pedestal", &scene.pedestal, "--json"]);
-        c.args(["--data", long.to_str().unwrap(), "--out", &out]);
+        let find = ["find", "--backend", "oracle", "--threads", "1", "--pedestal", &scene.pedestal, "--json"];
+        let args = find.iter().chain(&["--data", long.to_str().unwrap(), "--out", &out]);
+        let mut c = if ignored {
+            let script = format!("trap '' {signal}; exec \"$@\"");
+            let mut c = Command::new("sh");
+            c.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_scheidegg")]).args(args);
+            c
+        } else {
+            listening(args)
+        };
         let mut child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The hidden file is there as soon as handlers are.
         while names(&scene.out()).is_empty() {
             assert!(child.try_wait().unwrap().is_none(), "ended before it began");
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+        let sent =
+            Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
         let o = child.wait_with_output().unwrap();
         let said: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
-        assert_eq!((said["stopped"] == true, o.status.code()), if ignored { (false, Some(0)) } else { (true, Some(129)) });
+        assert_eq!(
+            (said["stopped"] == true, o.status.code()),
+            if ignored { (false, Some(0)) } else { (true, Some(129)) }
+        );
         fs::remove_file(&out).unwrap();
     }
 }
@@ -212,8 +221,9 @@ fn a_simulation_that_is_stopped_lies_beside_an_earlier_one() {
         let out = folder.to_str().unwrap();
         let base = ["simulate", "--out", out, "--format", format, "--rows", "40", "--cols", "40", "--json"];
         json(base.iter().chain(&["--darks", "5", "--frames", "5"]));
-        let before: Vec<_> = names(&folder).iter().map(|n| (n.clone(), fs::read(folder.join(n)).unwrap())).collect();
-        let child = command(base.iter().chain(&["--darks", "5", "--frames", "100000000"]));
+        let before: Vec<_> =
+            names(&folder).iter().map(|n| (n.clone(), fs::read(folder.join(n)).unwrap())).collect();
+        let child = listening(base.iter().chain(&["--darks", "5", "--frames", "100000000"]));
         let mut child = { child }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         while !names(&folder).iter().any(|n| n.starts_with(".data")) {
             assert!(child.try_wait().unwrap().is_none(), "ended before it began");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{command, json, names, write_npy};
+use common::{json, listening, names, write_npy};
 use scheidegg::Shape;
 use scheidegg_conformance::golden;
 
@@ -48,7 +48,7 @@ fn the_first_ends_the_run_at_a_whole_frame() {
     let base = ["find", "--dark", dark, "--data", data, "--json"];
     let (out, pedestal, report) = (at("out.clust"), at("p.npz"), at("report"));
     let files = ["--out", &out, "--save-pedestal", &pedestal, "--report", &report];
-    let mut child = command(base.iter().chain(&SLOW).chain(&files))
+    let mut child = listening(base.iter().chain(&SLOW).chain(&files))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -82,7 +82,7 @@ fn the_second_ends_it_at_once_and_no_output_stands_there() {
     // On a busy machine a run may come to a whole frame before the second Ctrl-C reaches it. Then it is done and complete,
     // and the next one is tried.
     for _ in 0..10 {
-        let mut child = command(base.iter().chain(&SLOW)).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = listening(base.iter().chain(&SLOW)).stderr(Stdio::null()).spawn().unwrap();
         wait_for(Path::new(&pedestal), &mut child);
         sleep(Duration::from_millis(100));
         let start = Instant::now();

@@ -40,7 +40,12 @@ pub struct Facts {
 ///
 /// # Errors
 /// [`Error::Io`] naming the file.
-pub fn write(dir: impl Into<Place>, facts: &Facts, sink: &ReportSink, pedestal: Option<&Pedestal>) -> Result<PathBuf> {
+pub fn write(
+    dir: impl Into<Place>,
+    facts: &Facts,
+    sink: &ReportSink,
+    pedestal: Option<&Pedestal>,
+) -> Result<PathBuf> {
     write_pictures(dir.into(), facts, &pictures::all(sink, pedestal))
 }
 

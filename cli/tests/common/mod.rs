@@ -15,6 +15,21 @@ pub fn command<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> 
     c
 }
 
+/// As [`command`], for a program that is sent signals: where they are ignored here, as in a background job of a script, they
+/// are not so there.
+pub fn listening<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // SIGHUP, SIGINT and SIGTERM are 1, 2 and 15.
+    if ignored & (1 | 1 << 1 | 1 << 14) == 0 {
+        return command(args);
+    }
+    let mut c = Command::new("env");
+    c.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_scheidegg")]).args(args);
+    c
+}
+
 /// Runs the program.
 pub fn run<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     command(args).output().expect("the program runs")

@@ -9,8 +9,8 @@ use scheidegg_finder::{Error, Result};
 mod partial;
 mod place;
 
-use partial::{Partial, Started};
 pub use partial::{Leftover, discard_outputs, leftovers};
+use partial::{Partial, Started};
 pub use place::Place;
 pub(crate) use place::taken;
 use place::{Target, folder_of, name_beside, name_if_free, refused};
@@ -74,7 +74,10 @@ impl Output {
         // At the end: what is there already, as behind `>>`, stays.
         let file = File::options().append(true).open(path).map_err(|e| failed(&place.path, e))?;
         if io::IsTerminal::is_terminal(&file) {
-            return Err(Error::file(place.path, "is a terminal: clusters are bytes for a program (give a file or a pipe)"));
+            return Err(Error::file(
+                place.path,
+                "is a terminal: clusters are bytes for a program (give a file or a pipe)",
+            ));
         }
         let file = Some(BufWriter::with_capacity(GATHERED, file));
         Ok(Output { place, way: Way::Stream, file, broken: false, named: false })
@@ -82,8 +85,7 @@ impl Output {
 
     fn beside(place: Place, target: PathBuf) -> Result<Output> {
         let started = Partial::create(&target);
-        let Started { partial, file } =
-            started.map_err(|e| refused(&place.path, folder_of(&target), e))?;
+        let Started { partial, file } = started.map_err(|e| refused(&place.path, folder_of(&target), e))?;
         let file = Some(BufWriter::with_capacity(GATHERED, file));
         Ok(Output { place, way: Way::Beside { partial, target }, file, broken: false, named: false })
     }
@@ -303,7 +305,9 @@ pub(crate) fn failed(path: &Path, e: io::Error) -> Error {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             format!("{e} (free some space or choose another folder)")
         }
-        ErrorKind::FileTooLarge => format!("{e} (a limit on the size of files, as of ulimit -f, or of the file system)"),
+        ErrorKind::FileTooLarge => {
+            format!("{e} (a limit on the size of files, as of ulimit -f, or of the file system)")
+        }
         ErrorKind::BrokenPipe => format!("{e}: its reader has gone"),
         _ => return Error::io(path, e),
     };
@@ -479,7 +483,10 @@ mod tests {
         out.write(b"new").unwrap();
         fs::write(&path, "of somebody else").unwrap();
         let said = out.finish().unwrap_err().to_string();
-        assert!(said.contains("a.npz: could not be given its name") && said.contains("a.partial.npz"), "{said}");
+        assert!(
+            said.contains("a.npz: could not be given its name") && said.contains("a.partial.npz"),
+            "{said}"
+        );
         assert_eq!(fs::read(&path).unwrap(), b"of somebody else");
         assert_eq!(fs::read(dir.path().join("a.partial.npz")).unwrap(), b"new");
         let said = Output::create(Place::unless_taken(&path)).unwrap_err().to_string();

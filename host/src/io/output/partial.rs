@@ -144,7 +144,8 @@ pub fn leftovers(folder: &Path) -> Vec<Leftover> {
             Err(_) => {}
         }
     }
-    let mut left: Vec<_> = found.into_iter().filter(|(owner, _)| !living.contains(owner)).map(|(_, l)| l).collect();
+    let mut left: Vec<_> =
+        found.into_iter().filter(|(owner, _)| !living.contains(owner)).map(|(_, l)| l).collect();
     left.sort();
     left
 }
@@ -201,7 +202,13 @@ mod tests {
     fn names_say_whose_they_are() {
         let owner = owner_of(".a.b.npz.node_7-123-4.partial").unwrap();
         assert_eq!((owner.host.as_str(), owner.process), ("node_7", 123));
-        for other in ["a.npz.h-1-2.partial", ".a.npz.h-1-2", ".a.h-1.partial", ".a.h-1-2-3.partial", ".a.h-x-2.partial"] {
+        for other in [
+            "a.npz.h-1-2.partial",
+            ".a.npz.h-1-2",
+            ".a.h-1.partial",
+            ".a.h-1-2-3.partial",
+            ".a.h-x-2.partial",
+        ] {
             assert_eq!(owner_of(other), None, "{other}");
         }
     }

@@ -39,7 +39,8 @@ impl Place {
             Target::Stream(path) => Err(no_stream(&self.path, &path)),
             Target::File { target } => {
                 let folder = folder_of(&target);
-                let probe = super::partial::Partial::create(&target).map_err(|e| refused(&self.path, folder, e))?;
+                let probe =
+                    super::partial::Partial::create(&target).map_err(|e| refused(&self.path, folder, e))?;
                 probe.discard();
                 Ok(())
             }
@@ -49,7 +50,9 @@ impl Place {
     /// The folder that the file will be in, behind links; nothing where no file can be, or none is made.
     pub fn folder(&self) -> Option<PathBuf> {
         match follow(&self.path).ok()? {
-            Followed::File(target) if target.is_file() || !target.exists() => Some(folder_of(&target).to_path_buf()),
+            Followed::File(target) if target.is_file() || !target.exists() => {
+                Some(folder_of(&target).to_path_buf())
+            }
             Followed::File(_) | Followed::Device(_) => None,
         }
     }
@@ -99,7 +102,9 @@ pub(super) fn no_stream(path: &Path, stream: &Path) -> Error {
     let what = fs::metadata(stream).map_or("a device", |m| kind(&m));
     Error::file(
         path,
-        format!("is {what}, which takes bytes in their order only: of all results only cluster files (.clust) can go there"),
+        format!(
+            "is {what}, which takes bytes in their order only: of all results only cluster files (.clust) can go there"
+        ),
     )
 }
 
