@@ -184,7 +184,8 @@ fn a_signal_that_was_ignored_stays_ignored() {
     for (signal, ignored) in [("HUP", true), ("INT", true), ("HUP", false)] {
         let out = scene.at("x.clust");
         let find = ["find", "--backend", "oracle", "--threads", "1", "--pedestal", &scene.pedestal, "--json"];
-        let args = find.iter().chain(&["--data", long.to_str().unwrap(), "--out", &out]);
+        let files = ["--data", long.to_str().unwrap(), "--out", &out];
+        let args = find.iter().chain(&files);
         let mut c = if ignored {
             let script = format!("trap '' {signal}; exec \"$@\"");
             let mut c = Command::new("sh");
