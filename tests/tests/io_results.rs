@@ -214,8 +214,7 @@ fn clusters_of_another_kind_are_refused() {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{ext} left something");
     }
     assert!(
-        said(open_sink(&dir.path().join("a.txt"), &params(size(3, 3), Payload::I32)))
-            .contains(".clust, .npz")
+        said(open_sink(dir.path().join("a.txt"), &params(size(3, 3), Payload::I32))).contains(".clust, .npz")
     );
 }
 
