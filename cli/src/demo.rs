@@ -20,9 +20,9 @@ use crate::say::say;
 use crate::summary::{PedestalHealth, RunReport, count, print_json};
 use crate::{places, provenance, simulate, stop, summary};
 
-/// Data frames of the demonstration: as many as two ordinary cores simulate, write, read, search and draw well within a
-/// minute.
-pub const FRAMES: u64 = 3000;
+/// Data frames of the demonstration: enough for smooth spectra, few enough for a minute of two ordinary cores and for any
+/// disk.
+pub const FRAMES: u64 = 1000;
 /// Dark frames, and the pedestal's window.
 const DARKS: u64 = 1000;
 
@@ -169,8 +169,11 @@ fn conclude(out: &Path, written: &Written, page: &Path, seconds: f64) {
     say!("  {}   the clusters", out.join("clusters.clust").display());
     if let Some(data) = &written.data {
         say!("and find them yourself:");
+        // As this program was called: it need not be on the path.
+        let program = std::env::args_os().next().unwrap_or_else(|| "scheidegg".into());
         say!(
-            "  scheidegg find --dark {} --data {} --out clusters.npz",
+            "  {} find --dark {} --data {} --out clusters.npz",
+            Path::new(&program).display(),
             written.dark.display(),
             data.display()
         );

@@ -106,6 +106,11 @@ pub fn real_data(what: &str) -> Option<PathBuf> {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(2).take(2);
     let found = above.map(|a| a.join("shared/data").join(what)).find(|p| p.exists());
     if found.is_none() {
+        let required = std::env::var("SCHEIDEGG_REQUIRE").unwrap_or_default();
+        assert!(
+            required.split(',').all(|w| w.trim() != "data"),
+            "{what} is not here, SCHEIDEGG_REQUIRE names data"
+        );
         println!("SKIPPED: {what} is not here (real detector files are not part of the repository)");
     }
     found

@@ -98,8 +98,16 @@ impl CudaFinder {
         Ok(())
     }
 
-    /// Changes the pedestal of every lane of the run.
+    /// Changes the pedestal of every lane of the run. After an error some are changed and some are not: none is known.
     fn each_lane(&mut self, change: impl Fn(&mut Pedestal) -> Result<()>) -> Result<()> {
+        let done = self.lane_by_lane(change);
+        if let Err(e) = &done {
+            self.ring.fail(e);
+        }
+        done
+    }
+
+    fn lane_by_lane(&mut self, change: impl Fn(&mut Pedestal) -> Result<()>) -> Result<()> {
         for lane in 0..self.training.params().lanes {
             let device = self.ring.idle()?;
             let mut pedestal = device.pedestal(lane)?;

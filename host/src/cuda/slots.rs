@@ -338,7 +338,7 @@ impl Ring {
     }
 
     /// After an error the pedestal is not known; what the device still reads must be let go by it first.
-    fn fail(&mut self, e: &Error) {
+    pub(super) fn fail(&mut self, e: &Error) {
         self.broken.get_or_insert_with(|| e.to_string());
         // Waits for the chunks before the failed one too; they can be collected afterwards.
         self.device.settle();
