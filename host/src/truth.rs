@@ -131,4 +131,6 @@ impl Sink for Truth {
 }
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use super::spectrum::Spectrum;
 use crate::io::simulate::Simulator;
 
 /// Counts so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub frames: u64,
     pub photons: u64,

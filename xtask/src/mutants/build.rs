@@ -24,6 +24,8 @@ pub struct Binary {
 pub struct Copy {
     /// The folder for all that is made.
     pub home: PathBuf,
+    /// Held as long as the copy is used.
+    _lock: fs::File,
     sources: BTreeMap<String, Source>,
     /// The first number of every file.
     first: HashMap<String, u32>,
@@ -63,6 +65,11 @@ impl Copy {
     /// Copies the workspace to `target/mutants/src` and finds what can be changed in the files that are `chosen`.
     pub fn new(chosen: impl Fn(&str) -> bool) -> Outcome<Copy> {
         let home = root().join("target/mutants");
+        fs::create_dir_all(&home).map_err(|e| format!("{}: {e}", home.display()))?;
+        let lock = fs::File::create(home.join("lock")).map_err(|e| format!("{}: {e}", home.display()))?;
+        if lock.try_lock().is_err() {
+            return Err(format!("{} is in use by another call", home.display()).into());
+        }
         let files = listed()?;
         let mut sources = BTreeMap::new();
         for file in files.iter().filter(|f| chosen(f)) {
@@ -78,7 +85,8 @@ impl Copy {
         if next >= 1 << 15 {
             return Err(format!("{next} changes are more than the switch counts: choose fewer files").into());
         }
-        let mut copy = Copy { home, sources, first, dropped: HashSet::new(), constant: HashSet::new() };
+        let mut copy =
+            Copy { home, _lock: lock, sources, first, dropped: HashSet::new(), constant: HashSet::new() };
         copy.seed()?;
         copy.recall();
         copy.write(&files)?;
@@ -178,7 +186,7 @@ impl Copy {
             }
             let mut content = fs::read(root().join(file)).map_err(|e| format!("{file}: {e}"))?;
             if file == "Cargo.toml" {
-                content = String::from_utf8_lossy(&content).replace("= \"deny\"", "= \"allow\"").into_bytes();
+                content = manifest(&String::from_utf8_lossy(&content)).into_bytes();
             } else if crates.contains(crate_of(file)) && is_root(file) {
                 content = [BEFORE.as_bytes(), &content, AFTER.as_bytes()].concat();
             }
@@ -353,6 +361,17 @@ fn is_root(file: &str) -> bool {
 /// What a root of a crate begins and ends with.
 const BEFORE: &str = "#![allow(warnings, arithmetic_overflow, unconditional_panic)]\n";
 const AFTER: &str = "\nmod scheidegg_switch;\n";
+
+/// The manifest of the workspace for the copy: no lint ends the build, and the workspace's own crates, built from scratch,
+/// are optimised less than their dependencies, which are there already.
+fn manifest(text: &str) -> String {
+    let text = text.replace("= \"deny\"", "= \"allow\"");
+    if std::env::var_os("CARGO_PROFILE_DEV_OPT_LEVEL").is_some() {
+        return text;
+    }
+    let own = "[profile.dev]\nopt-level = 1\ndebug = false\n\n[profile.dev.package.\"*\"]\n";
+    text.replace("[profile.dev]\n", own)
+}
 
 /// Removes files that are not kept.
 fn tidy(folder: &Path, kept: &HashSet<PathBuf>) {

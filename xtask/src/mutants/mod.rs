@@ -77,7 +77,7 @@ pub struct MutantsArgs {
     /// Processes at a time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Begin no further change after so many minutes.
+    /// Begin no further change after so many minutes, those of building and of the survey not counted.
     #[arg(long)]
     minutes: Option<f64>,
     /// Run no more than so many seconds of tests for one change.
@@ -102,10 +102,11 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     let start = Instant::now();
     let (files, only) = (patterns(&CHOSEN)?, patterns(&args.file)?);
     let (with, without) = (patterns(&args.tests)?, patterns(&args.without)?);
-    let mut copy = Copy::new(|f| is_source(f) && fits(&files, f) && (only.is_empty() || fits(&only, f)))?;
+    let mut copy = Copy::new(|f| is_source(f) && fits(&files, f))?;
     let allowed = Allowed::read(&root().join("tests/mutants/allowed.csv"))?;
     if args.list {
-        for (number, c) in copy.changes() {
+        let wanted = |c: &Change| only.is_empty() || fits(&only, &c.file);
+        for (number, c) in copy.changes().into_iter().filter(|(_, c)| wanted(c)) {
             println!("{number} {}:{} `{}` {} in `{}` {}", c.file, c.line, c.function, c.what, c.text, c.nth);
         }
         return Ok(());
@@ -114,38 +115,47 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
     let wanted = |t: &str| (with.is_empty() || fits(&with, t)) && !fits(&without, t);
     let tests = survey::survey(&copy.home, &binaries, &wanted, args.jobs)?;
-    let all = copy.changes();
+    let mut all = copy.changes();
     for line in allowed.stale(&all.iter().map(|(_, c)| c.clone()).collect::<Vec<_>>()) {
         println!("tests/mutants/allowed.csv: fits no change: {line}");
     }
+    all.retain(|(_, c)| only.is_empty() || fits(&only, &c.file));
     let changes = drawn(all, args);
-    let mut results = table::read(&root().join(&args.out))?;
+    let out = root().join(&args.out);
+    // A sample is not gone on with: its changes are those of its commit.
+    let mut results = if args.sample.is_some() { Vec::new() } else { table::read(&out)? };
+    if args.sample.is_some() && out.exists() {
+        std::fs::remove_file(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+    }
     if args.again {
         results.retain(|(_, fate)| fate.is_noticed());
-        table::write(&root().join(&args.out), &results)?;
+        table::write(&out, &results)?;
     }
     let known: HashMap<String, Fate> = results.into_iter().map(|(c, f)| (c.key(), f)).collect();
+    let begun = Instant::now();
     let trial = Trial::new(args, &copy, &binaries, &tests, &allowed);
     let found = workers::each(args.jobs, &changes, |worker, (number, change)| {
         if let Some(fate) = known.get(&change.key()) {
             return Ok(Some(fate.clone()));
         }
-        if args.minutes.is_some_and(|m| start.elapsed().as_secs_f64() > 60.0 * m) {
+        if args.minutes.is_some_and(|m| begun.elapsed().as_secs_f64() > 60.0 * m) {
             return Ok(None);
         }
         let fate = trial.judge(worker, *number, change)?;
-        table::append(&root().join(&args.out), change, &fate)?;
+        table::append(&out, change, &fate)?;
         Ok(Some(fate))
     })?;
     let pairs = changes.into_iter().zip(found);
     let results: Vec<(Change, Fate)> = pairs.filter_map(|((_, c), fate)| Some((c, fate?))).collect();
-    let share = table::summarise(&results);
+    // Where only some tests are run, those that they do not come to are no matter of theirs.
+    let share = table::summarise(&results, args.tests.is_empty());
     println!(
         "\n{} changes tried, {share:.1} % of the observable ones noticed, {:.0} s",
         results.len(),
         start.elapsed().as_secs_f64()
     );
     match args.at_least {
+        Some(_) if results.is_empty() => Err("no change was tried".into()),
         Some(least) if share < least => {
             Err(format!("{share:.1} % noticed, expected at least {least} %").into())
         }

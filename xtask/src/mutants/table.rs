@@ -156,8 +156,13 @@ fn matches([file, function, what, text, nth]: &[String; 5], c: &Change) -> bool 
         && (nth.is_empty() || *nth == c.nth.to_string())
 }
 
-/// Prints the counts by file and the changes that no test noticed; gives the share noticed in percent.
-pub fn summarise(results: &[(Change, Fate)]) -> f64 {
+/// Prints the counts by file and the changes that no test noticed; gives the share noticed in percent, of all that can be
+/// observed or only of those that a test comes to.
+pub fn summarise(results: &[(Change, Fate)], all: bool) -> f64 {
+    let share = |n: &[usize; 5]| {
+        let (noticed, of) = (n[0] + n[1], n[..if all { 4 } else { 3 }].iter().sum::<usize>());
+        if of == 0 { 100.0 } else { 100.0 * noticed as f64 / of as f64 }
+    };
     let mut files: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
     for (change, fate) in results {
         let k = match fate {
@@ -180,9 +185,4 @@ pub fn summarise(results: &[(Change, Fate)]) -> f64 {
         println!("{}: {}:{} `{}` {} in `{}`", fate.words().0, c.file, c.line, c.function, c.what, c.text);
     }
     files.get("all").map_or(100.0, share)
-}
-
-fn share(n: &[usize; 5]) -> f64 {
-    let (noticed, all) = (n[0] + n[1], n[..4].iter().sum::<usize>());
-    if all == 0 { 100.0 } else { 100.0 * noticed as f64 / all as f64 }
 }

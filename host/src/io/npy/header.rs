@@ -245,4 +245,100 @@ mod tests {
         assert!(NpyHeader::parse(&NpyHeader::write("'<U8'", &[1])).is_ok());
         assert!(NpyHeader::parse(&NpyHeader::write("'zz'", &[1])).unwrap_err().contains("'zz'"));
     }
+
+    #[test]
+    fn the_length_does_not_depend_on_the_first_number() {
+        for digits in 0..70 {
+            let descr = format!("'<u2{}'", " ".repeat(digits));
+            for rest in [&[][..], &[1], &[u64::MAX, 1]] {
+                let length = |n: u64| NpyHeader::write(&descr, &[&[n], rest].concat()).len();
+                assert_eq!(length(0), length(u64::MAX));
+                assert_eq!(length(12_345) % 64, 0);
+                // No longer than needed: the text, and 20 digits for the first number.
+                let text = NpyHeader::write(&descr, &[&[u64::MAX], rest].concat());
+                let used = text.iter().rposition(|b| *b == b'}').unwrap() + 3;
+                assert!(text.len() < used + 64, "{used} of {}", text.len());
+            }
+        }
+        assert_eq!(NpyHeader::write("'<u2'", &[]).len() % 64, 0);
+    }
+
+    #[test]
+    fn every_version_is_read_to_its_end() {
+        let text = b"{'descr': '>i4', 'fortran_order': True, 'shape': (3,), }\n";
+        for version in [1u8, 2, 3] {
+            let mut bytes = b"\x93NUMPY".to_vec();
+            bytes.extend([version, 0]);
+            let length = (text.len() as u32).to_le_bytes();
+            bytes.extend(if version == 1 { &length[..2] } else { &length });
+            let data = bytes.len() + text.len();
+            for cut in 0..bytes.len() {
+                assert!(NpyHeader::bytes_needed(&bytes[..cut]).is_err(), "{version} {cut}");
+            }
+            assert_eq!(NpyHeader::bytes_needed(&bytes), Ok(data));
+            bytes.extend(text);
+            let h = NpyHeader::parse(&bytes).unwrap();
+            assert_eq!((h.data, h.fortran_order, h.data_bytes()), (data as u64, true, Some(12)));
+            assert_eq!(h.dtype.to_string(), ">i4");
+        }
+        // The longest header that is read, and one byte more.
+        let long = |length: u32| {
+            let mut bytes = b"\x93NUMPY\x02\x00".to_vec();
+            bytes.extend(length.to_le_bytes());
+            NpyHeader::bytes_needed(&bytes)
+        };
+        assert_eq!(long(1 << 20), Ok((1 << 20) + 12));
+        assert!(long((1 << 20) + 1).unwrap_err().contains("header of 1048577 bytes"));
+    }
+
+    #[test]
+    fn types_have_an_order_where_they_have_more_than_one_byte() {
+        for (descr, shown, big_endian) in [
+            ("<u2", "<u2", false),
+            (">f8", ">f8", true),
+            (">u1", "|u1", false),
+            ("|b1", "|b1", false),
+            ("=i4", "<i4", false),
+        ] {
+            let s = Scalar::parse(descr).unwrap();
+            assert_eq!((s.to_string().as_str(), s.big_endian), (shown, big_endian));
+            assert_eq!(format!("{s:?}"), shown);
+        }
+        assert_eq!(Scalar::parse("<U64").unwrap().size, 64);
+        for not in ["", "<", "<u", "u2", "<u0", "<u65", "<u-1", "?u2"] {
+            assert!(Scalar::parse(not).is_none(), "{not}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        let dtype = |descr: &str| NpyHeader::parse(&NpyHeader::write(descr, &[1])).map(|h| h.dtype);
+        let Dtype::Record(fields) = dtype("[('a', '<u2', (2, 3)), ('b', '|u1', ()), ('c', '<f8')]").unwrap()
+        else {
+            panic!("records")
+        };
+        let at: Vec<_> = fields.iter().map(|f| (f.name.as_str(), f.offset, f.bytes())).collect();
+        assert_eq!(at, [("a", 0, 12), ("b", 12, 1), ("c", 13, 8)]);
+        assert_eq!(Dtype::Record(fields).to_string(), "records of a <u2, b |u1, c <f8");
+        // As many values in a field as a number of 32 bits counts.
+        assert!(dtype("[('a', '|u1', (4294967295,))]").is_ok());
+        for not in [
+            "[('a', '|u1', (4294967296,))]",
+            "[('a', '|u1', (4294967296, 4294967296))]",
+            "[]",
+            "[3]",
+            "[('a',)]",
+            "[('a', '<u2', 3)]",
+            "[('a', '<u2', ('x',))]",
+            "[('a', 'zz')]",
+        ] {
+            assert!(dtype(not).is_err(), "{not}");
+        }
+        assert!(dtype("True").is_err());
+        let no_key = NpyHeader::write("'<u2'", &[1])
+            .iter()
+            .map(|b| if *b == b'p' { b'q' } else { *b })
+            .collect::<Vec<_>>();
+        assert!(NpyHeader::parse(&no_key).unwrap_err().contains("no dict"));
+    }
 }

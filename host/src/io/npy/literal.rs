@@ -118,7 +118,13 @@ mod tests {
         assert_eq!(fields, many(&[many(&[text("a"), text("<u2")]), many(&[text("b"), text("<i4"), shape])]));
         let dict = Literal::parse("{'x': True, 'y': False}").unwrap();
         let entries = vec![("x".into(), Literal::Bool(true)), ("y".into(), Literal::Bool(false))];
-        assert_eq!(dict, Literal::Dict(entries));
+        assert_eq!(dict, Literal::Dict(entries.clone()));
+        // White space and commas as Python takes them.
+        assert_eq!(Literal::parse("\n{ 'x' : True ,\t'y': False , } \n"), Some(Literal::Dict(entries)));
+        assert_eq!(Literal::parse("{}"), Some(Literal::Dict(Vec::new())));
+        assert_eq!(Literal::parse("[0, 12 , ]"), Some(many(&[Literal::Number(0), Literal::Number(12)])));
+        assert_eq!(Literal::parse("18446744073709551615"), Some(Literal::Number(u64::MAX)));
+        assert_eq!(Literal::parse("(\"it's\")"), Some(many(&[text("it's")])));
     }
 
     #[test]
@@ -129,6 +135,10 @@ mod tests {
             "(3 4)",
             "{'a'}",
             "{'a': }",
+            "{'a' 1}",
+            "{'a': 1 'b': 2}",
+            "[1 2]",
+            "{3: 4}",
             "'abc",
             "3)",
             "None",

@@ -2,11 +2,17 @@
 
 mod decode;
 mod fields;
+#[cfg(test)]
+mod fields_tests;
 mod header;
 mod layout;
+#[cfg(test)]
+mod layout_tests;
 mod master;
 mod matching;
 mod names;
+#[cfg(test)]
+mod names_tests;
 mod port;
 mod source;
 
