@@ -12,6 +12,7 @@ use scheidegg::{ClusterSize, Error, Params};
 use serde_json::json;
 
 use crate::args::{DemoArgs, Format};
+use crate::drift::Drift;
 use crate::failure::{Outcome, usage};
 use crate::find::{files, registry, write_report};
 use crate::progress::Display;
@@ -66,7 +67,8 @@ pub fn run(args: &DemoArgs) -> Outcome {
         .on_progress(move |p| display.show(p))
         .train(&mut *open_source(&written.dark, &OpenOptions::default())?)?;
 
-    let pedestal = PedestalHealth::of(&finder.pedestal(0)?, &params);
+    let before = finder.pedestal(0)?;
+    let pedestal = PedestalHealth::of(&before, &params);
     let clusters = args.out.join("clusters.clust");
     let mut out = open_sink(args.writing.place(&clusters), &params)?;
     let mut picture = ReportSink::new(shape);
@@ -90,12 +92,16 @@ pub fn run(args: &DemoArgs) -> Outcome {
         trained: Some(trained),
         summary,
         pedestal,
+        drift: None,
         written: written_files,
         notes,
     };
     let truth = truth.summary();
+    let after = finder.pedestal(0).ok();
+    report.drift = after.as_ref().and_then(|after| Drift::of(&before, after, None));
+    let pedestals = (&before, after.as_ref());
     let dir = args.writing.place(places::report(&args.out.join("report"), report.is_complete()));
-    let page = write_report(&dir, &report, &picture, &mut *finder, Some(table(&truth)))?;
+    let page = write_report(&dir, &report, &picture, pedestals, Some(table(&truth)))?;
     report.written.push(page.display().to_string());
     let seconds = start.elapsed().as_secs_f64();
     if args.json {

@@ -7,13 +7,16 @@ use std::sync::atomic::AtomicBool;
 use scheidegg::io::{Place, Sink, Source, load_mask, load_pedestal, open_sink, save_pedestal};
 use scheidegg::pipeline::{Run, Summary, Trained};
 use scheidegg::provenance::{Input, Provenance};
-use scheidegg::{Choice, CpuBackend, Error, Finder, Params, PixelMask, Registry, Result, Shape};
+use scheidegg::{
+    Choice, CpuBackend, Error, Finder, Params, Payload, Pedestal, PixelMask, Registry, Result, Shape,
+};
 
 use crate::args::{FindArgs, FinderArgs, InputArgs};
+use crate::drift::Drift;
 use crate::failure::{Outcome, usage};
 use crate::places;
 use crate::progress::Display;
-use crate::report::{self, Facts, ReportSink, Table};
+use crate::report::{self, Facts, Material, ReportSink, Table};
 use crate::summary::{PedestalHealth, RunReport, conclude, print_json};
 use crate::{darks, input, say, stop};
 
@@ -26,7 +29,11 @@ pub fn run(args: &FindArgs) -> Outcome {
     let stop = stop::on_signal()?;
     let mut data = input::open_all("--data", &args.input.data, &args.input.options())?;
     let shape = data.shape();
-    let params = params_for(&args.finder, shape)?;
+    let mut params = params_for(&args.finder, shape)?;
+    if args.out.is_empty() {
+        // Nothing is stored: a report is made of values as they are measured.
+        params.payload = Payload::F32;
+    }
     let registry = registry(args.backend.cpu.threads, args.backend.cpu.pin)?;
     let (mut finder, choice) =
         registry.build_explained(&args.backend.backend, shape, &params).map_err(usage)?;
@@ -66,13 +73,18 @@ pub fn run(args: &FindArgs) -> Outcome {
         trained,
         summary,
         pedestal: health,
+        drift: None,
         written,
         notes,
     };
+    // After a fault of the finder there may be none.
+    let end = finder.pedestal(0).ok();
+    let mask = report.params.mask.as_deref();
+    report.drift = end.as_ref().and_then(|end| Drift::of(&pedestal, end, mask));
     let mut drawn = Ok(());
     if let (Some(dir), Some(sink)) = (&args.report, &picture) {
         let dir = places::report(dir, report.is_complete());
-        let page = write_report(&args.writing.place(dir), &report, sink, &mut *finder, None);
+        let page = write_report(&args.writing.place(dir), &report, sink, (&pedestal, end.as_ref()), None);
         drawn = page.map(|page| report.written.push(page.display().to_string()));
     }
     // The run is done and its clusters are written, whatever became of the pictures.
@@ -198,15 +210,16 @@ fn find(
     run.provenance(known).first(args.first).frames(args.frames).find(data, sinks)
 }
 
-/// Writes the report of a run, with one more table if there is one; the pedestal is the one at its end.
+/// Writes the report of a run, with one more table if there is one; the pedestals are those at its start and its end.
 pub fn write_report(
     dir: &Place,
     run: &RunReport,
     sink: &ReportSink,
-    finder: &mut dyn Finder,
+    (start, end): (&Pedestal, Option<&Pedestal>),
     more: Option<Table>,
 ) -> Result<PathBuf> {
     let tables = run.tables().into_iter().chain(more).collect();
     let facts = Facts { title: format!("Photons in {}", run.data), tables, warnings: run.warnings() };
-    report::write(dir.clone(), &facts, sink, Some(&finder.pedestal(0)?))
+    let mask = run.params.mask.as_deref();
+    report::write(dir.clone(), &facts, &Material { sink, mask, start: Some(start), end })
 }

@@ -6,6 +6,7 @@ mod bench;
 mod compare;
 mod darks;
 mod demo;
+mod drift;
 mod failure;
 mod find;
 mod info;

@@ -6,6 +6,7 @@ use scheidegg::{Choice, Error, Params, Pedestal};
 use serde_json::{Value, json};
 
 use crate::darks::WINDOW;
+use crate::drift::Drift;
 use crate::failure::{Failure, Outcome};
 use crate::plot::grouped;
 use crate::report::Table;
@@ -145,6 +146,8 @@ pub struct RunReport {
     pub summary: Summary,
     /// The pedestal as training left it.
     pub pedestal: PedestalHealth,
+    /// How far it moved during the run.
+    pub drift: Option<Drift>,
     /// Files written.
     pub written: Vec<String>,
     /// Further sentences that need attention.
@@ -202,12 +205,13 @@ impl RunReport {
         }
         let q = &self.params;
         let asked = vec![
-            row("cluster", format!("{}, stored as {}", q.size, q.payload)),
+            row("cluster", format!("{}, values as {}", q.size, q.payload)),
             row("threshold", format!("{} times the noise{}", q.n_sigma, floor_of(q))),
             row("mode", format!("{}, noise {}, precision {}{}", q.update, q.noise, q.precision, rest_of(q))),
         ];
         let table = |title: &str, rows| Table { title: title.into(), rows };
-        let pedestal = self.pedestal.rows(&self.dark, self.trained.as_ref());
+        let mut pedestal = self.pedestal.rows(&self.dark, self.trained.as_ref());
+        pedestal.extend(self.drift.map(|d| row("drift", d.words())));
         vec![table("Run", run), table("Pedestal", pedestal), table("Parameters", asked)]
     }
 
@@ -245,6 +249,7 @@ impl RunReport {
             },
             "saturated_values": s.statistics.saturated,
             "redone_batches": s.statistics.redone,
+            "drift": self.drift.map(|d| d.json()),
             "health": health(&s.health),
             "backend": {
                 "name": self.choice.name,

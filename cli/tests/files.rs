@@ -136,7 +136,7 @@ fn a_report_of_a_run_without_photons_is_drawn() {
         ]);
         assert_eq!(said["clusters"], 0);
         let pictures = names(&dir.path().join("r"));
-        assert_eq!(pictures.iter().filter(|n| n.ends_with(".png")).count(), 9, "{pictures:?}");
+        assert_eq!(pictures.iter().filter(|n| n.ends_with(".png")).count(), 13, "{pictures:?}");
     }
 }
 

@@ -186,33 +186,125 @@ impl Clusters<'_> {
         let b = self.record_bytes();
         let records = &self.bytes()[range.start * b..range.end * b];
         match self.payload() {
-            Payload::I32 => charges::<i32>(records, self.size(), visit),
-            Payload::I16 => charges::<i16>(records, self.size(), visit),
-            Payload::F16 => charges::<f16>(records, self.size(), visit),
-            Payload::F32 => charges::<f32>(records, self.size(), visit),
+            Payload::I32 => charges::<i32>(records, self.size(), None, visit),
+            Payload::I16 => charges::<i16>(records, self.size(), None, visit),
+            Payload::F16 => charges::<f16>(records, self.size(), None, visit),
+            Payload::F32 => charges::<f32>(records, self.size(), None, visit),
+        }
+    }
+
+    /// As [`Clusters::charges`], but with an eta that has no steps: quotients of rounded values gather at simple fractions
+    /// (0, 1/2, 1), the more the smaller the charge. Before the largest 2x2 is looked for, each value is given a part of its
+    /// last digit, evenly from half a digit below to half a digit above, that follows from the frame's number, the cluster's
+    /// place and the value's: the same for whoever asks, in whatever ranges. Values that were stored as `f32` were never
+    /// rounded and stay as they are. Coordinates, centre and sums are those of [`Clusters::charges`].
+    ///
+    /// # Panics
+    /// When `range` reaches beyond [`Clusters::len`].
+    pub fn charges_unrounded(&self, range: Range<usize>, mut visit: impl FnMut(Charge)) {
+        if self.payload() == Payload::F32 {
+            return self.charges(range, visit);
+        }
+        let (b, offsets) = (self.record_bytes(), self.offsets());
+        // The last frame that starts at the range or before it.
+        let mut frame = offsets.partition_point(|o| *o <= range.start as u64).saturating_sub(1);
+        let mut from = range.start;
+        while from < range.end {
+            let to = (offsets[frame + 1] as usize).min(range.end);
+            let (records, number) = (&self.bytes()[from * b..to * b], Some(self.numbers()[frame]));
+            match self.payload() {
+                Payload::I32 => charges::<i32>(records, self.size(), number, &mut visit),
+                Payload::I16 => charges::<i16>(records, self.size(), number, &mut visit),
+                Payload::F16 => charges::<f16>(records, self.size(), number, &mut visit),
+                Payload::F32 => unreachable!("not rounded"),
+            }
+            (from, frame) = (to, frame + 1);
         }
     }
 }
 
-fn charges<T: Sum>(records: &[u8], size: ClusterSize, visit: impl FnMut(Charge)) {
+/// Visits the charges of records; with the number of their frame, eta is made of values with their rounding undone.
+fn charges<T: Sum>(records: &[u8], size: ClusterSize, number: Option<u64>, visit: impl FnMut(Charge)) {
     // The usual window apart: with its numbers known to the compiler it takes half as long.
     const USUAL: ClusterSize = ClusterSize { w: 3, h: 3 };
-    if size == USUAL { charges_of::<T>(records, USUAL, visit) } else { charges_of::<T>(records, size, visit) }
+    match (size == USUAL, number) {
+        (true, None) => charges_of::<T>(records, USUAL, eta_of, visit),
+        (false, None) => charges_of::<T>(records, size, eta_of, visit),
+        (true, Some(n)) => charges_of::<T>(records, USUAL, unrounded(n), visit),
+        (false, Some(n)) => charges_of::<T>(records, size, unrounded(n), visit),
+    }
+}
+
+/// A record as its eta is taken from it.
+struct Window<'a, T> {
+    place: (u16, u16),
+    values: &'a [T],
+    size: ClusterSize,
+    /// The values of the largest 2x2, and which that is.
+    largest: ([f64; 4], Corner),
+}
+
+/// The eta of a cluster's largest 2x2.
+#[inline(always)]
+fn eta_of<T>(window: &Window<'_, T>) -> Option<Eta> {
+    let (square, corner) = window.largest;
+    eta(square, corner)
+}
+
+/// The eta of clusters of the frame with this number, from values with their rounding undone.
+#[inline(always)]
+fn unrounded<T: Sum>(number: u64) -> impl Fn(&Window<'_, T>) -> Option<Eta> {
+    let frame = spread(number);
+    move |window| {
+        let (x, y) = window.place;
+        let digits = spread(frame ^ (u64::from(y) << 16 | u64::from(x)));
+        // The 2x2 squares of a cluster lie within the 3x3 around its centre, or 2x2 when the window is no larger.
+        let size = window.size;
+        let near = ClusterSize { w: size.w.min(3), h: size.h.min(3) };
+        let first = (size.up() - 1) * size.w + size.left() - 1;
+        let mut values = [0.0; 9];
+        for row in 0..near.h {
+            for column in 0..near.w {
+                let value = window.values[first + row * size.w + column];
+                // 7 of 64 bits for each of 9 values: the middles of 128 parts of a digit.
+                let part = (digits >> (7 * (row * 3 + column))) as u32 & 127;
+                let part = (f64::from(part) - 63.5) / 128.0;
+                values[row * near.w + column] = value.into() + part * value.digit();
+            }
+        }
+        let (square, corner) = max_2x2(&values, near);
+        eta(square, corner)
+    }
+}
+
+/// Bits that look random and follow from `x`: a step of SplitMix64 (Steele, Lea and Flood 2014).
+#[inline(always)]
+fn spread(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }
 
 #[inline(always)]
-fn charges_of<T: Sum>(records: &[u8], size: ClusterSize, mut visit: impl FnMut(Charge)) {
+fn charges_of<T: Sum>(
+    records: &[u8],
+    size: ClusterSize,
+    eta: impl Fn(&Window<'_, T>) -> Option<Eta>,
+    mut visit: impl FnMut(Charge),
+) {
     for record in records.chunks_exact(record_bytes(size, T::PAYLOAD)) {
         let coordinate = |i: usize| u16::from_ne_bytes([record[i], record[i + 1]]);
         let values: &[T] = bytemuck::cast_slice(&record[4..]);
-        let (square, corner) = max_2x2(values, size);
+        let (x, y) = (coordinate(0), coordinate(2));
+        let window = Window { place: (x, y), values, size, largest: max_2x2(values, size) };
         visit(Charge {
-            x: coordinate(0),
-            y: coordinate(2),
+            x,
+            y,
             centre: values[size.centre()].into(),
             sum: T::sum(values),
-            sum_2x2: sum_2x2(square),
-            eta: eta(square, corner),
+            sum_2x2: sum_2x2(window.largest.0),
+            eta: eta(&window),
         });
     }
 }
@@ -223,6 +315,12 @@ trait Sum: PayloadType + Into<f64> {
     #[inline(always)]
     fn sum(values: &[Self]) -> f64 {
         values.iter().map(|v| (*v).into()).sum()
+    }
+
+    /// From this value to the next that can be stored.
+    #[inline(always)]
+    fn digit(self) -> f64 {
+        1.0
     }
 }
 
@@ -239,8 +337,20 @@ impl Sum for i16 {
         f64::from(values.iter().map(|v| i32::from(*v)).sum::<i32>())
     }
 }
-impl Sum for f16 {}
-impl Sum for f32 {}
+impl Sum for f16 {
+    #[inline(always)]
+    fn digit(self) -> f64 {
+        // The power of two below the value, times that of its 10 binary digits.
+        let power = f32::from_bits(self.to_f32().to_bits() & 0x7f80_0000);
+        f64::from(power) / 1024.0
+    }
+}
+impl Sum for f32 {
+    #[inline(always)]
+    fn digit(self) -> f64 {
+        0.0
+    }
+}
 
 #[inline]
 fn eta(square: [f64; 4], corner: Corner) -> Option<Eta> {

@@ -2,7 +2,7 @@
 
 use half::f16;
 use scheidegg_finder::{
-    Cluster, ClusterSize, Clusters, ClustersBuf, Corner, Payload, Record, Shape, Values, record_bytes,
+    Charge, Cluster, ClusterSize, Clusters, ClustersBuf, Corner, Payload, Record, Shape, Values, record_bytes,
 };
 
 const SHAPE: Shape = Shape { rows: 4, cols: 4 };
@@ -225,4 +225,126 @@ fn infinite_values_are_counted_and_coordinates_are_none() {
     let mut other = ClustersBuf::new(wide, SIZE, Payload::I16);
     other.push_frame(1, &record(0x7c00, 0xfc00, &[0x7c00i16; 9]));
     assert_eq!(other.view().infinite_f16(), 0, "no half precision");
+}
+
+/// Bits that look random.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// Weak photons of 150 to 250 ADU whose eta is even from 0.2 to 0.8 both ways, as `values` rounds them, 3 a frame.
+fn weak_photons(payload: Payload, frames: u64, size: ClusterSize) -> ClustersBuf {
+    let mut buf = ClustersBuf::new(SHAPE, size, payload);
+    let mut state = 7;
+    let mut even = |low: f64, high: f64| low + (high - low) * random(&mut state) as f64 / 2f64.powi(31);
+    for number in 0..frames {
+        let mut records = Vec::new();
+        for x in 0..3 {
+            let (sum, across, down) = (even(150.0, 250.0), even(0.2, 0.8), even(0.2, 0.8));
+            let mut values = vec![0.0; size.pixels()];
+            let at = size.centre();
+            let left = at - size.w - 1;
+            for (i, share) in [
+                (left, (1.0 - across) * (1.0 - down)),
+                (left + 1, across * (1.0 - down)),
+                (left + size.w, (1.0 - across) * down),
+                (at, across * down),
+            ] {
+                values[i] = sum * share;
+            }
+            records.extend((x as u16).to_ne_bytes());
+            records.extend(2u16.to_ne_bytes());
+            for v in values {
+                match payload {
+                    Payload::I32 => records.extend((v.round() as i32).to_ne_bytes()),
+                    Payload::I16 => records.extend((v.round() as i16).to_ne_bytes()),
+                    Payload::F16 => records.extend(f16::from_f64(v).to_bits().to_ne_bytes()),
+                    Payload::F32 => records.extend((v as f32).to_ne_bytes()),
+                }
+            }
+        }
+        buf.push_frame(number, &records);
+    }
+    buf
+}
+
+/// How far counts are from even: chi-squared over its degrees of freedom, of cells of 0.01 between 0.25 and 0.75.
+fn unevenness(etas: &[f64]) -> f64 {
+    let mut counts = [0.0; 50];
+    for cell in
+        etas.iter().filter_map(|e| Some(((e - 0.25) * 100.0).floor()).filter(|c| (0.0..50.0).contains(c)))
+    {
+        counts[cell as usize] += 1.0;
+    }
+    let mean = counts.iter().sum::<f64>() / 50.0;
+    counts.iter().map(|n| (n - mean).powi(2) / mean).sum::<f64>() / 49.0
+}
+
+#[test]
+fn eta_of_weak_photons_has_no_steps() {
+    for (w, h) in [(3, 3), (2, 2), (5, 5)] {
+        for payload in Payload::ALL {
+            let buf = weak_photons(*payload, 60_000, ClusterSize { w, h });
+            let view = buf.view();
+            let (mut rounded, mut not) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+            let put = |to: &mut [Vec<f64>; 2], c: Charge| {
+                let eta = c.eta.expect("a charge above 0");
+                to[0].push(eta.x);
+                to[1].push(eta.y);
+            };
+            view.charges(0..view.len(), |c| put(&mut rounded, c));
+            view.charges_unrounded(0..view.len(), |c| put(&mut not, c));
+            for axis in 0..2 {
+                let (before, after) = (unevenness(&rounded[axis]), unevenness(&not[axis]));
+                assert!(after < 1.6, "{w}x{h} {payload}: {after}");
+                if matches!(payload, Payload::I32 | Payload::I16) {
+                    assert!(before > 3.0, "{w}x{h} {payload}: {before}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rounding_is_undone_alike_in_any_ranges() {
+    let size = ClusterSize::square(3).unwrap();
+    for payload in Payload::ALL {
+        let mut buf = weak_photons(*payload, 40, size);
+        buf.push_frame(1000, &[]);
+        buf.push_frame(1001, &[]);
+        buf.append(&weak_photons(*payload, 3, size).view());
+        let view = buf.view();
+        let mut whole = Vec::new();
+        view.charges_unrounded(0..view.len(), |c| whole.push(c));
+        let mut plain = Vec::new();
+        view.charges(0..view.len(), |c| plain.push(c));
+        assert_eq!(whole.len(), view.len());
+        for (a, b) in whole.iter().zip(&plain) {
+            assert_eq!((a.x, a.y, a.centre, a.sum, a.sum_2x2), (b.x, b.y, b.centre, b.sum, b.sum_2x2));
+            let (a, b) = (a.eta.unwrap(), b.eta.unwrap());
+            // Four values, each within half a digit.
+            assert!((a.sum - b.sum).abs() <= 2.0 && (a.x - b.x).abs() < 0.03, "{a:?} {b:?}");
+            assert_eq!(a == b, *payload == Payload::F32);
+        }
+        for step in [1, 2, 50] {
+            let mut parts = Vec::new();
+            for from in (0..view.len()).step_by(step) {
+                view.charges_unrounded(from..(from + step).min(view.len()), |c| parts.push(c));
+            }
+            assert_eq!(parts, whole, "{payload} in steps of {step}");
+        }
+        view.charges_unrounded(view.len()..view.len(), |_| panic!("an empty range"));
+        // The same photon in another frame, or elsewhere in it, is another one.
+        if *payload == Payload::I32 {
+            let frames = weak_photons(*payload, 1, size);
+            let (first, again) = (frames.view(), frames.view());
+            let mut other = ClustersBuf::new(SHAPE, size, *payload);
+            other.push_frame(9, again.bytes());
+            let mut etas = Vec::new();
+            first.charges_unrounded(0..1, |c| etas.push(c.eta));
+            other.view().charges_unrounded(0..1, |c| etas.push(c.eta));
+            assert_ne!(etas[0], etas[1]);
+        }
+    }
 }

@@ -41,9 +41,28 @@ pub fn viridis(t: f64) -> [u8; 3] {
 }
 
 /// The colour of a pixel without a value.
-pub const NO_VALUE: [u8; 3] = [205, 205, 205];
+pub const NO_VALUE: [u8; 3] = [190, 190, 190];
+/// The colour of a value below those that the colours span.
+pub const BELOW: [u8; 3] = [255, 255, 255];
+/// The colour of a value above them.
+pub const ABOVE: [u8; 3] = [230, 60, 30];
 
-/// A palette for PNG: 255 steps of viridis, then the colour of pixels without a value.
+/// The last step of viridis in the palette.
+pub const LAST: u8 = 252;
+/// Where the other colours are in the palette.
+pub const INDEX_BELOW: u8 = 253;
+/// See [`INDEX_BELOW`].
+pub const INDEX_ABOVE: u8 = 254;
+/// See [`INDEX_BELOW`].
+pub const INDEX_NO_VALUE: u8 = 255;
+
+/// A palette for PNG: the steps of viridis, then the colours of what is below, above and without a value.
 pub fn palette() -> Vec<u8> {
-    (0..255).flat_map(|i| viridis(f64::from(i) / 254.0)).chain(NO_VALUE).collect()
+    let steps = (0..=LAST).map(|i| viridis(f64::from(i) / f64::from(LAST)));
+    steps.chain([BELOW, ABOVE, NO_VALUE]).flatten().collect()
+}
+
+/// A colour as SVG writes it.
+pub fn hex([r, g, b]: [u8; 3]) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
 }

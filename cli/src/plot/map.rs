@@ -2,25 +2,10 @@
 
 use super::axis::Axis;
 use super::chart::{fitting, frame, last_half, widest};
+use super::colour;
+use super::grid::{Blocks, Cell, Grid, Span, Values};
 use super::raster::indexed;
 use super::svg::{Anchor, Canvas, Picture, Rect, TEXT, width_of};
-
-/// Values on a grid, row-major; NaN where there is none.
-#[derive(Clone, Debug)]
-pub struct Grid {
-    pub rows: usize,
-    pub cols: usize,
-    pub values: Vec<f64>,
-}
-
-/// Which values the colours span.
-#[derive(Clone, Copy, Debug)]
-pub enum Range {
-    /// All but this share at either end.
-    Percentile(f64),
-    /// From 0 to all but this share at the high end.
-    FromZero(f64),
-}
 
 /// A map with its axes and its colour bar.
 #[derive(Clone, Debug)]
@@ -34,10 +19,12 @@ pub struct Map {
     pub rows_down: bool,
     /// What the colours mean, with the unit.
     pub bar: String,
-    /// Whether the values are counts.
-    pub counts: bool,
+    /// What a cell is, where the values are so many for each.
+    pub per: Option<&'static str>,
+    pub values: Values,
+    /// What cells without a value are.
+    pub nothing: String,
     pub grid: Grid,
-    pub range: Range,
     /// Words in the middle instead of data.
     pub empty: Option<String>,
 }
@@ -47,74 +34,39 @@ const SIDE: f64 = 480.0;
 /// The shortest side: beyond that cells are no longer square.
 const SHORT: f64 = 120.0;
 const BAR: f64 = 20.0;
-/// More cells than this a side are averaged: nobody sees them, and the file would be large.
-const CELLS: usize = 1600;
-
-impl Grid {
-    /// The grid with blocks of cells averaged so that no side has more than `most`.
-    fn shrunk(&self, most: usize) -> Grid {
-        let by = self.rows.max(self.cols).div_ceil(most).max(1);
-        if by == 1 {
-            return self.clone();
-        }
-        let (rows, cols) = (self.rows.div_ceil(by), self.cols.div_ceil(by));
-        let mut sums = vec![(0.0, 0u32); rows * cols];
-        for (i, v) in self.values.iter().enumerate().filter(|(_, v)| v.is_finite()) {
-            let cell = &mut sums[i / self.cols / by * cols + i % self.cols / by];
-            *cell = (cell.0 + v, cell.1 + 1);
-        }
-        let values = sums.into_iter().map(|(s, n)| if n > 0 { s / f64::from(n) } else { f64::NAN });
-        Grid { rows, cols, values: values.collect() }
-    }
-
-    fn span(&self, range: Range) -> (f64, f64) {
-        let mut known: Vec<f64> = self.values.iter().copied().filter(|v| v.is_finite()).collect();
-        if known.is_empty() {
-            return (0.0, 1.0);
-        }
-        let mut at = |share: f64| {
-            let i = ((known.len() - 1) as f64 * share).round() as usize;
-            *known.select_nth_unstable_by(i, f64::total_cmp).1
-        };
-        match range {
-            Range::Percentile(p) => (at(p), at(1.0 - p)),
-            Range::FromZero(p) => {
-                let high = at(1.0 - p);
-                // Mostly empty: the percentile says nothing, the largest value does.
-                (0.0, if high > 0.0 { high } else { at(1.0).max(1.0) })
-            }
-        }
-    }
-}
+/// More cells than this a side are taken together: each is to have a pixel of the screen.
+const CELLS: usize = SIDE as usize;
+/// Room above a map that has a legend.
+const LEGEND: f64 = 24.0;
 
 impl Map {
-    /// The picture.
-    pub fn draw(&self) -> Picture {
+    /// The picture, and what its colours leave out.
+    pub fn draw(&self) -> (Picture, Span) {
         let (rows, cols) = (self.grid.rows as f64, self.grid.cols as f64);
         let unit = SIDE / rows.max(cols);
         let (w, h) = ((cols * unit).max(SHORT), (rows * unit).max(SHORT));
+        let span = self.grid.span(self.values);
+        let shown = self.grid.blocks(self.values, &span, CELLS);
+
         let mut canvas = Canvas::default();
         let y_ticks = self.y.ticks(((h / 60.0) as usize).clamp(1, 8));
-        let plot = Rect { x: 46.0 + widest(&y_ticks), y: 44.0, w, h };
+        let left = 46.0 + widest(&y_ticks);
+        let legend = self.legend(&mut canvas, left, &span);
+        let plot = Rect { x: left, y: if legend > 0.0 { 44.0 + LEGEND } else { 44.0 }, w, h };
         let x_ticks = self.x.ticks(fitting(&self.x, w));
 
-        let (low, high) = self.grid.span(self.range);
-        let axis = if self.counts { Axis::whole } else { Axis::linear };
-        let bar = axis(self.bar.clone(), low, high);
-        let (low, high) = bar.range();
-        let shown = self.grid.shrunk(CELLS);
-        let indices: Vec<u8> = (0..shown.rows)
-            .flat_map(|r| {
-                let r = if self.rows_down { r } else { shown.rows - 1 - r };
-                shown.values[r * shown.cols..][..shown.cols].iter()
-            })
-            .map(|v| match v.is_finite() {
-                true => ((v - low) / (high - low) * 254.0).round().clamp(0.0, 254.0) as u8,
-                false => 255,
-            })
-            .collect();
-        let sharp = unit >= 1.0;
-        canvas.image(plot, &indexed(shown.cols, shown.rows, &indices), sharp);
+        let axis = if self.values == Values::Counts { Axis::whole } else { Axis::linear };
+        let label = match (self.per, shown.by) {
+            (None, _) => self.bar.clone(),
+            (Some(cell), 1) => format!("{} per {cell}", self.bar),
+            (Some(cell), by) => {
+                let (w, h) = (by.min(self.grid.cols), by.min(self.grid.rows));
+                format!("{} per {w} × {h} {cell}s", self.bar)
+            }
+        };
+        let bar = axis(label, shown.low, shown.high);
+        let indices = self.indices(&shown, bar.range());
+        canvas.image(plot, &indexed(shown.cols, shown.rows, &indices), true);
         if let Some(why) = &self.empty {
             let space = width_of(why, TEXT) + 24.0;
             let (x, y) = (plot.x + w / 2.0, plot.y + h / 2.0);
@@ -127,23 +79,75 @@ impl Map {
             true => down.frame(&mut canvas, plot, &self.x, &x_ticks, &y_ticks),
             false => frame(&mut canvas, plot, (&self.x, &x_ticks), (&self.y, &y_ticks)),
         }
+        let (right, lowest) = self.colour_bar(&mut canvas, plot, last_half(&x_ticks), &bar);
+        canvas.text((plot.x, 26.0), Anchor::Start, TEXT + 2.0, &self.title);
+        let words = plot.x + width_of(&self.title, TEXT + 2.0).max(legend) + 10.0;
+        (canvas.finish(right.max(words), lowest.max(plot.bottom() + 62.0), &self.title), span)
+    }
 
-        let right = last_half(&x_ticks).max(0.0);
-        let scale = Rect { x: plot.right() + right.max(10.0) + 12.0, y: plot.y, w: BAR, h };
-        let ramp: Vec<u8> = (0..=254).rev().collect();
-        canvas.image(scale, &indexed(1, 255, &ramp), false);
+    /// The colours of the blocks, row by row from the top.
+    fn indices(&self, shown: &Blocks, (low, high): (f64, f64)) -> Vec<u8> {
+        let index = |cell: &Cell| match cell {
+            Cell::Value(v) => {
+                let last = f64::from(colour::LAST);
+                ((v - low) / (high - low) * last).round().clamp(0.0, last) as u8
+            }
+            Cell::Below => colour::INDEX_BELOW,
+            Cell::Above => colour::INDEX_ABOVE,
+            Cell::Nothing => colour::INDEX_NO_VALUE,
+        };
+        let row = |r: usize| if self.rows_down { r } else { shown.rows - 1 - r };
+        (0..shown.rows).flat_map(|r| &shown.cells[row(r) * shown.cols..][..shown.cols]).map(index).collect()
+    }
+
+    /// A patch of each colour that is not in the bar, above the map. Returns the width of the line.
+    fn legend(&self, canvas: &mut Canvas, left: f64, span: &Span) -> f64 {
+        let edge = |v: f64| self.short(v, span);
+        let patches = [
+            (colour::ABOVE, span.above, format!("above {}", edge(span.high))),
+            (colour::BELOW, span.below, format!("below {}", edge(span.low))),
+            (colour::NO_VALUE, span.without, self.nothing.clone()),
+        ];
+        let mut x = left;
+        for (colour, cells, words) in patches.into_iter().filter(|p| p.1 > 0) {
+            let words = format!("{words}: {}", super::grouped(cells as f64, 0));
+            canvas.rect(Rect { x, y: 40.0, w: 13.0, h: 13.0 }, &colour::hex(colour), "#1a1a1a");
+            canvas.text((x + 19.0, 52.0), Anchor::Start, TEXT - 1.0, &words);
+            x += 19.0 + width_of(&words, TEXT - 1.0) + 16.0;
+        }
+        x - left
+    }
+
+    /// A number with as many digits as the span needs.
+    fn short(&self, v: f64, span: &Span) -> String {
+        let digits = match self.values {
+            Values::Counts => 0,
+            Values::Measures => {
+                (2.0 - (span.high - span.low).max(1e-9).log10().floor()).clamp(0.0, 6.0) as usize
+            }
+        };
+        super::grouped(v, digits)
+    }
+
+    /// Draws the bar right of a map and returns where it and its label end, right and below.
+    fn colour_bar(&self, canvas: &mut Canvas, plot: Rect, last_half: f64, bar: &Axis) -> (f64, f64) {
+        let scale = Rect { x: plot.right() + last_half.max(10.0) + 12.0, y: plot.y, w: BAR, h: plot.h };
+        let ramp: Vec<u8> = (0..=colour::LAST).rev().collect();
+        canvas.image(scale, &indexed(1, ramp.len(), &ramp), false);
         canvas.rect(scale, "none", "#1a1a1a");
-        let ticks = bar.ticks(((h / 60.0) as usize).clamp(1, 7));
+        let ticks = bar.ticks(((plot.h / 60.0) as usize).clamp(1, 7));
         for (v, word) in &ticks.major {
-            let at = scale.bottom() - bar.place(*v) * h;
+            let at = scale.bottom() - bar.place(*v) * plot.h;
             canvas.line((scale.right() - 5.0, at), (scale.right(), at), "#1a1a1a", 1.0);
             canvas.text((scale.right() + 7.0, at + TEXT * 0.35), Anchor::Start, TEXT, word);
         }
-        let label_x = scale.right() + 7.0 + widest(&ticks) + TEXT + 6.0;
-        canvas.text_up((label_x, plot.y + h / 2.0), TEXT + 1.0, &bar.label(&ticks));
-        canvas.text((plot.x, 26.0), Anchor::Start, TEXT + 2.0, &self.title);
-        let width = (label_x + 16.0).max(plot.x + width_of(&self.title, TEXT + 2.0) + 10.0);
-        canvas.finish(width, plot.bottom() + 62.0, &self.title)
+        let label = scale.right() + 7.0 + widest(&ticks) + TEXT + 6.0;
+        // In the middle of the bar; of a bar that is shorter than the words, low enough for them.
+        let words = bar.label(&ticks);
+        let half = width_of(&words, TEXT + 1.0) / 2.0;
+        let middle = (plot.y + plot.h / 2.0).max(half + 6.0);
+        canvas.text_up((label, middle), TEXT + 1.0, &words);
+        (label + 16.0, middle + half + 6.0)
     }
 }
 
@@ -170,28 +174,7 @@ impl Down<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::colour;
     use super::*;
-
-    #[test]
-    fn shrinking_averages_what_is_known() {
-        let g = Grid { rows: 2, cols: 3, values: vec![1.0, 3.0, 5.0, f64::NAN, 2.0, f64::NAN] };
-        let s = g.shrunk(2);
-        assert_eq!((s.rows, s.cols), (1, 2));
-        assert_eq!(s.values, [2.0, 5.0]);
-        assert_eq!(g.shrunk(3).values[0], 1.0);
-    }
-
-    #[test]
-    fn ranges_leave_outliers_out() {
-        let mut values: Vec<f64> = (0..1000).map(f64::from).collect();
-        values.push(1e9);
-        let g = Grid { rows: 1, cols: 1001, values };
-        assert_eq!(g.span(Range::Percentile(0.01)), (10.0, 990.0));
-        assert_eq!(g.span(Range::FromZero(0.01)), (0.0, 990.0));
-        let empty = Grid { rows: 1, cols: 2, values: vec![0.0; 2] };
-        assert_eq!(empty.span(Range::FromZero(0.01)), (0.0, 1.0));
-    }
 
     #[test]
     fn long_and_tiny_grids_are_drawn() {
@@ -202,12 +185,13 @@ mod tests {
                 y: Axis::linear("y (pixel)", 0.0, rows as f64),
                 rows_down: true,
                 bar: "noise (ADU)".into(),
-                counts: false,
+                per: None,
+                values: Values::Measures,
+                nothing: "masked".into(),
                 grid: Grid { rows, cols, values: vec![f64::NAN; rows * cols] },
-                range: Range::Percentile(0.01),
                 empty: None,
             };
-            let png = super::super::render(&map.draw(), 1.0).unwrap();
+            let png = super::super::render(&map.draw().0, 1.0).unwrap();
             let pixels = resvg::tiny_skia::Pixmap::decode_png(&png).unwrap();
             let [r, g, b] = colour::NO_VALUE;
             let cell =

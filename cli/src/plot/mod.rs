@@ -6,6 +6,7 @@
 mod axis;
 mod chart;
 mod colour;
+mod grid;
 mod legend;
 mod map;
 mod raster;
@@ -14,6 +15,7 @@ mod svg;
 pub use axis::{Axis, grouped, nice_step};
 pub use chart::{Chart, Layer, Legend};
 pub use colour::{BLUE, GREEN, ORANGE};
-pub use map::{Grid, Map, Range};
+pub use grid::{Grid, Span, Values};
+pub use map::Map;
 pub use raster::render;
 pub use svg::{Picture, escape};

@@ -9,6 +9,9 @@ const LOW: i64 = -2048;
 /// .. to here are counted in one array; the few outside in a map.
 const HIGH: i64 = 65_536;
 
+/// Nothing farther from 0 is drawn.
+const FAR: f64 = 1e15;
+
 /// A histogram over all ADU values: bin `i` holds values that round to `i`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
@@ -92,17 +95,29 @@ impl Histogram {
 
     /// The counts from `low` to `high` in bins of a whole, round number of ADU, about `bins` of them.
     pub fn bins(&self, low: f64, high: f64, bins: usize) -> Bins {
-        let (low, high) = (low.floor() as i64, high.ceil().max(low.floor() + 1.0) as i64);
+        // Far beyond any detector, but what is drawn must be whole numbers.
+        let (low, high) = (low.clamp(-FAR, FAR).floor(), high.clamp(-FAR, FAR).ceil());
+        let (low, high) = (low as i64, high.max(low + 1.0) as i64);
         let width = nice_step((high - low) as f64 / bins.max(1) as f64).max(1.0) as i64;
-        let mut counts = vec![0; ((high - low) as u64).div_ceil(width as u64) as usize];
+        self.exactly(low, width, ((high - low) as u64).div_ceil(width as u64) as usize)
+    }
+
+    /// The counts in `bins` bins of `width` ADU, the first of which begins with values that round to `low`.
+    pub fn exactly(&self, low: i64, width: i64, bins: usize) -> Bins {
+        let mut counts = vec![0; bins];
         for (bin, n) in self.filled() {
             if bin >= low
-                && let Some(c) = counts.get_mut(((bin - low) / width) as usize)
+                && let Some(c) = counts.get_mut((bin.saturating_sub(low) / width) as usize)
             {
                 *c += n;
             }
         }
         Bins { first: low as f64 - 0.5, width: width as f64, counts }
+    }
+
+    /// The values that round to `low..high`.
+    pub fn count(&self, low: f64, high: f64) -> u64 {
+        self.filled().filter(|(bin, _)| (low..high).contains(&(*bin as f64))).map(|(_, n)| n).sum()
     }
 }
 

@@ -1,9 +1,11 @@
 //! The report of a run: a page and its pictures.
 
+mod eta;
 mod histogram;
 mod html;
 mod peak;
 mod pictures;
+mod provenance;
 mod sink;
 mod timeline;
 
@@ -14,6 +16,7 @@ use scheidegg::io::{Output, Place};
 use scheidegg::{Error, Pedestal, Result};
 
 pub use html::Table;
+pub use pictures::Material;
 pub use sink::ReportSink;
 
 use crate::{places, plot};
@@ -40,13 +43,12 @@ pub struct Facts {
 ///
 /// # Errors
 /// [`Error::Io`] naming the file.
-pub fn write(
-    dir: impl Into<Place>,
-    facts: &Facts,
-    sink: &ReportSink,
-    pedestal: Option<&Pedestal>,
-) -> Result<PathBuf> {
-    write_pictures(dir.into(), facts, &pictures::all(sink, pedestal))
+pub fn write(dir: impl Into<Place>, facts: &Facts, of: &Material<'_>) -> Result<PathBuf> {
+    let peaks = pictures::Peaks::of(of.sink);
+    let mut tables = facts.tables.clone();
+    tables.insert(tables.len().min(1), peaks.table());
+    tables.extend(of.sink.provenance.as_ref().map(provenance::table));
+    write_pictures(dir.into(), facts, &tables, &pictures::all(of, &peaks))
 }
 
 /// Writes `report.html` and its pictures of a pedestal into a folder, which is made when it is not there. Returns the
@@ -55,10 +57,15 @@ pub fn write(
 /// # Errors
 /// [`Error::Io`] naming the file.
 pub fn write_pedestal(dir: impl Into<Place>, facts: &Facts, pedestal: &Pedestal) -> Result<PathBuf> {
-    write_pictures(dir.into(), facts, &pictures::of_pedestal(pedestal))
+    write_pictures(dir.into(), facts, &facts.tables, &pictures::of_pedestal(pedestal))
 }
 
-fn write_pictures(dir: Place, facts: &Facts, pictures: &[pictures::Named]) -> Result<PathBuf> {
+fn write_pictures(
+    dir: Place,
+    facts: &Facts,
+    tables: &[Table],
+    pictures: &[pictures::Named],
+) -> Result<PathBuf> {
     places::folder(&dir.path)?;
     let put = |file: String, bytes: &[u8]| {
         let mut out = Output::create(Place { path: dir.path.join(file), keep: dir.keep })?;
@@ -73,7 +80,7 @@ fn write_pictures(dir: Place, facts: &Facts, pictures: &[pictures::Named]) -> Re
         Ok([svg, put(file, &png)?])
     });
     let drawn = drawn.collect::<Result<Vec<_>>>()?;
-    let page = html::page(&facts.title, &facts.tables, &facts.warnings, pictures);
+    let page = html::page(&facts.title, tables, &facts.warnings, pictures);
     let page = put("report.html".into(), page.as_bytes())?;
     // All of them are there before the first one takes its name, the page last.
     for picture in drawn.into_iter().flatten() {

@@ -5,19 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use scheidegg::io::{Batch, Sink, Written};
 use scheidegg::provenance::Provenance;
-use scheidegg::{Charge, Result, Shape};
+use scheidegg::{Charge, Payload, Result, Shape};
 
+use super::eta::Counts;
 use super::histogram::Histogram;
 use super::timeline::Timeline;
-
-/// Cells of the eta map each way.
-pub const ETA_CELLS: usize = 100;
 
 /// Clusters that a thread takes at a time: some 8 us of work.
 const BLOCK: usize = 512;
 
-/// Memory for hit maps of threads: 200 threads for 400x400 pixels, 8 for 2048x2048.
-const HIT_MAPS: usize = 128 << 20;
+/// Memory for the counts of threads: 30 threads for 400x400 pixels, 10 for 2048x2048.
+const SHARES: usize = 256 << 20;
 
 /// Spectra, hit map, timeline and eta of a run, complete after [`Sink::finish`].
 #[derive(Clone, Debug, PartialEq)]
@@ -34,12 +32,16 @@ pub struct ReportSink {
     pub hits: Vec<u32>,
     /// Clusters per frame.
     pub timeline: Timeline,
-    /// Clusters by their eta, `y` then `x`, each from 0 to 1.
-    pub eta: Vec<u64>,
-    /// Clusters whose eta lies outside 0 to 1.
-    pub eta_outside: u64,
+    /// Clusters by their eta and their energy.
+    pub eta: Counts<u64>,
     /// Clusters seen.
     pub clusters: u64,
+    /// What the values were stored as.
+    pub payload: Option<Payload>,
+    /// Where the clusters come from, once they are complete.
+    pub provenance: Option<Provenance>,
+    /// Clusters that are in `shares` only.
+    apart: u64,
     /// What each thread has counted so far. Counts are whole numbers: whoever counts which cluster, their sums are the
     /// same.
     shares: Vec<Share>,
@@ -54,11 +56,22 @@ struct Share {
     square: Histogram,
     full: Histogram,
     hits: Vec<u32>,
-    eta: Vec<u64>,
-    eta_outside: u64,
+    eta: Counts<u32>,
 }
 
 impl ReportSink {
+    /// Takes together what the threads have counted.
+    fn merge(&mut self) {
+        for share in self.shares.drain(..) {
+            self.centre.merge(&share.centre);
+            self.square.merge(&share.square);
+            self.full.merge(&share.full);
+            self.hits.iter_mut().zip(&share.hits).for_each(|(a, b)| *a = a.saturating_add(*b));
+            self.eta.merge(&share.eta);
+        }
+        self.apart = 0;
+    }
+
     /// Nothing seen yet.
     pub fn new(shape: Shape) -> Self {
         ReportSink {
@@ -68,9 +81,11 @@ impl ReportSink {
             full: Histogram::default(),
             hits: vec![0; shape.pixels()],
             timeline: Timeline::default(),
-            eta: vec![0; ETA_CELLS * ETA_CELLS],
-            eta_outside: 0,
+            eta: Counts::default(),
             clusters: 0,
+            payload: None,
+            provenance: None,
+            apart: 0,
             shares: Vec::new(),
         }
     }
@@ -84,14 +99,13 @@ impl Share {
             square: Histogram::default(),
             full: Histogram::default(),
             hits: vec![0; shape.pixels()],
-            eta: vec![0; ETA_CELLS * ETA_CELLS],
-            eta_outside: 0,
+            eta: Counts::default(),
         }
     }
 
     /// How many there may be.
     fn most(shape: Shape) -> usize {
-        (HIT_MAPS / size_of::<u32>() / shape.pixels().max(1)).max(1)
+        (SHARES / (shape.pixels() * size_of::<u32>() + Counts::BYTES)).max(1)
     }
 
     #[inline]
@@ -101,10 +115,7 @@ impl Share {
         self.full.add(charge.sum);
         let hits = &mut self.hits[usize::from(charge.y) * self.cols + usize::from(charge.x)];
         *hits = hits.saturating_add(1);
-        match charge.eta.and_then(|e| Some((cell_of(e.x)?, cell_of(e.y)?))) {
-            Some((x, y)) => self.eta[y * ETA_CELLS + x] += 1,
-            None => self.eta_outside += 1,
-        }
+        self.eta.add(charge.eta);
     }
 }
 
@@ -119,7 +130,13 @@ impl Sink for ReportSink {
             self.timeline.push(*number, pair[1] - pair[0]);
         }
         let all = batch.len();
+        // A thread counts in 32 bits.
+        if self.apart + all as u64 > u64::from(u32::MAX) {
+            self.merge();
+        }
+        self.apart += all as u64;
         self.clusters += all as u64;
+        self.payload = Some(batch.payload());
         let threads = rayon::current_num_threads().min(Share::most(self.shape)).min(all.div_ceil(BLOCK));
         while self.shares.len() < threads {
             self.shares.push(Share::new(self.shape));
@@ -132,28 +149,17 @@ impl Sink for ReportSink {
                 if from >= all {
                     break;
                 }
-                batch.charges(from..(from + BLOCK).min(all), |charge| share.add(&charge));
+                batch.charges_unrounded(from..(from + BLOCK).min(all), |charge| share.add(&charge));
             }
         });
         Ok(())
     }
 
-    fn finish(&mut self, _: &Provenance) -> Result<Written> {
-        for share in self.shares.drain(..) {
-            self.centre.merge(&share.centre);
-            self.square.merge(&share.square);
-            self.full.merge(&share.full);
-            self.hits.iter_mut().zip(&share.hits).for_each(|(a, b)| *a = a.saturating_add(*b));
-            self.eta.iter_mut().zip(&share.eta).for_each(|(a, b)| *a += b);
-            self.eta_outside += share.eta_outside;
-        }
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        self.merge();
+        self.provenance = Some(provenance.clone());
         Ok(Written::nowhere())
     }
-}
-
-#[inline]
-fn cell_of(eta: f64) -> Option<usize> {
-    (0.0..=1.0).contains(&eta).then(|| ((eta * ETA_CELLS as f64) as u32 as usize).min(ETA_CELLS - 1))
 }
 
 #[cfg(test)]
@@ -161,8 +167,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_frames_have_few_hit_maps() {
-        for (rows, cols, most) in [(400, 400, 209), (2048, 2048, 8), (4096, 4096, 2), (65_535, 65_535, 1)] {
+    fn large_frames_are_counted_by_few_threads() {
+        for (rows, cols, most) in [(400, 400, 31), (2048, 2048, 10), (4096, 4096, 3), (65_535, 65_535, 1)] {
             assert_eq!(Share::most(Shape { rows, cols }), most);
         }
     }

@@ -6,10 +6,12 @@ use scheidegg::io::Sink;
 use scheidegg::io::simulate::{Simulation, Simulator};
 use scheidegg::pipeline::Run;
 use scheidegg::provenance::Provenance;
-use scheidegg::{AUTO, ClusterSize, Clusters, ClustersBuf, Params, Payload, Registry, Shape, to_f16};
+use scheidegg::{
+    AUTO, ClusterSize, Clusters, ClustersBuf, Params, Payload, PixelMask, Registry, Shape, to_f16,
+};
 
+use super::eta::Counts;
 use super::peak::main_peak;
-use super::sink::ETA_CELLS;
 use super::*;
 
 fn simulator(photons: f64) -> Arc<Simulator> {
@@ -21,20 +23,22 @@ fn report_of(simulator: &Arc<Simulator>, frames: u64) -> (tempfile::TempDir, Rep
     let params = Params { pedestal_samples: 100, ..Params::new(ClusterSize::square(3).unwrap()) };
     let mut finder = Registry::standard().build(AUTO, simulator.shape(), &params).unwrap();
     let mut sink = ReportSink::new(simulator.shape());
-    let mut run = Run::new(&mut *finder);
-    run.train(&mut simulator.darks(100)).unwrap();
-    run.find(&mut simulator.frames(frames), &mut [&mut sink]).unwrap();
-    drop(run);
-    let pedestal = finder.pedestal(0).unwrap();
+    Run::new(&mut *finder).train(&mut simulator.darks(100)).unwrap();
+    let start = finder.pedestal(0).unwrap();
+    Run::new(&mut *finder).find(&mut simulator.frames(frames), &mut [&mut sink]).unwrap();
+    let end = finder.pedestal(0).unwrap();
+    let mut mask = PixelMask::new(simulator.shape());
+    mask.insert(3, 4);
+    let material = Material { sink: &sink, mask: Some(&mask), start: Some(&start), end: Some(&end) };
     let dir = tempfile::tempdir().unwrap();
     let facts = Facts {
         title: "A <run>".into(),
         tables: vec![Table { title: "Run".into(), rows: vec![("frames".into(), frames.to_string())] }],
         warnings: vec!["packets were lost".into()],
     };
-    write(dir.path(), &facts, &sink, Some(&pedestal)).unwrap();
+    write(dir.path(), &facts, &material).unwrap();
     if let Some(keep) = std::env::var_os("SCHEIDEGG_KEEP_REPORT") {
-        write(std::path::Path::new(&keep).join(frames.to_string()), &facts, &sink, Some(&pedestal)).unwrap();
+        write(std::path::Path::new(&keep).join(frames.to_string()), &facts, &material).unwrap();
     }
     (dir, sink)
 }
@@ -45,16 +49,16 @@ fn a_report_is_one_page_with_its_pictures_beside() {
     assert!(sink.clusters > 100_000);
     assert_eq!(sink.hits.iter().map(|n| u64::from(*n)).sum::<u64>(), sink.clusters);
     assert_eq!(sink.full.total(), sink.clusters);
-    assert_eq!(sink.eta.iter().sum::<u64>() + sink.eta_outside, sink.clusters);
+    assert_eq!(sink.eta.total(), sink.clusters);
     let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 9);
+    assert_eq!(page.matches("<svg").count(), 13);
     assert!(page.contains("A &lt;run&gt;") && page.contains("packets were lost"));
     // Nothing from elsewhere: the only addresses are those of data and of the SVG name space.
     assert!(!page.contains("<script") && !page.contains("src=\"http") && !page.contains("href=\"http"));
     let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    assert_eq!(names.filter(|n| n.ends_with(".png") || n.ends_with(".svg")).count(), 18);
+    assert_eq!(names.filter(|n| n.ends_with(".png") || n.ends_with(".svg")).count(), 26);
     let peak = main_peak(&sink.full).unwrap();
-    assert!((peak.position - 1000.0).abs() < 30.0, "{peak:?}");
+    assert!((peak.position - 1000.0).abs() < 10.0 && (peak.sigma - 52.0).abs() < 5.0, "{peak:?}");
 }
 
 #[test]
@@ -63,6 +67,81 @@ fn a_run_without_clusters_or_frames_has_a_report() {
         let (dir, sink) = report_of(&simulator(0.0), frames);
         assert!(sink.clusters < 500);
         assert!(dir.path().join("report.html").exists() && dir.path().join("eta_map.png").exists());
+    }
+}
+
+/// Writes the report of these clusters and returns its page.
+fn page_of(sink: &ReportSink, name: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let material = Material { sink, mask: None, start: None, end: None };
+    let facts = Facts { title: name.into(), ..Facts::default() };
+    write(dir.path(), &facts, &material).unwrap();
+    if let Some(keep) = std::env::var_os("SCHEIDEGG_KEEP_REPORT") {
+        write(std::path::Path::new(&keep).join(name), &facts, &material).unwrap();
+    }
+    fs::read_to_string(dir.path().join("report.html")).unwrap()
+}
+
+#[test]
+fn detectors_of_any_form_have_a_report() {
+    for (rows, cols) in [(2, 2), (1, 1000), (700, 3)] {
+        let shape = Shape { rows, cols };
+        let mut sink = ReportSink::new(shape);
+        let mut buf = ClustersBuf::new(shape, ClusterSize::square(3).unwrap(), Payload::I32);
+        for frame in 0..40u64 {
+            let mut records = Vec::new();
+            for i in 0..10u64 {
+                let at = (frame * 7 + i * i * 31) as usize % shape.pixels();
+                records.extend(((at % cols) as u16).to_ne_bytes());
+                records.extend(((at / cols) as u16).to_ne_bytes());
+                let values = [3, -2, 9, 120, 700 + (i * 13 + frame * 5 % 17) as i32, 80, 4, 11, -6];
+                values.iter().for_each(|v: &i32| records.extend(v.to_ne_bytes()));
+            }
+            // A long gap, then numbers far from 0.
+            buf.push_frame(if frame < 20 { frame } else { frame + 4_000_000_000 }, &records);
+        }
+        sink.write(&buf.view().into()).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
+        let page = page_of(&sink, &format!("{rows}x{cols}"));
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{rows}x{cols}");
+        assert!(page.contains("frame numbers between the first and the last are missing"));
+    }
+}
+
+#[test]
+fn one_frame_and_numbers_that_start_again_are_drawn() {
+    let shape = Shape { rows: 30, cols: 50 };
+    for (name, numbers) in
+        [("one", vec![17]), ("again", vec![0, 1, 2, 3, 0, 1, 2, 3]), ("late", vec![u64::MAX - 1])]
+    {
+        let mut buf = ClustersBuf::new(shape, ClusterSize::square(3).unwrap(), Payload::F32);
+        numbers.iter().for_each(|n| buf.push_frame(*n, &[]));
+        let mut sink = ReportSink::new(shape);
+        sink.write(&buf.view().into()).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
+        let page = page_of(&sink, name);
+        assert!(page.contains("no clusters") && page.contains("not fitted: there are too few clusters"));
+        assert_eq!(page.contains("start again 1 times"), name == "again");
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{name}");
+    }
+}
+
+#[test]
+fn a_report_says_what_it_measured_with() {
+    let (dir, sink) = report_of(&simulator(600.0), 40);
+    let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert_eq!(sink.payload, Some(Payload::I32));
+    for words in [
+        "given back an even part of an ADU",
+        "standard deviations around its peak",
+        "masked or untrained: 1<",
+        "<h2>Provenance</h2>",
+        "40 frames, numbers 0 to 39",
+        "χ²/ndf",
+        "pedestal, end less start (ADU)",
+        "aria-describedby=\"about-hit_map\"",
+    ] {
+        assert!(page.contains(words), "{words}");
     }
 }
 
@@ -103,6 +182,11 @@ fn odd_clusters(size: ClusterSize, payload: Payload, frames: u64) -> ClustersBuf
 /// The plain definition of what a report counts.
 fn counted_one_by_one(batch: &Clusters<'_>) -> ReportSink {
     let mut sink = ReportSink::new(batch.shape());
+    sink.payload = Some(batch.payload());
+    sink.provenance = Some(Provenance::default());
+    let mut eta = Counts::default();
+    batch.charges_unrounded(0..batch.len(), |c| eta.add(c.eta));
+    sink.eta.merge(&eta);
     (0..batch.frames()).for_each(|k| sink.timeline.push(batch.numbers()[k], batch.frame(k).len() as u64));
     for cluster in batch.iter() {
         sink.clusters += 1;
@@ -110,14 +194,6 @@ fn counted_one_by_one(batch: &Clusters<'_>) -> ReportSink {
         sink.full.add(cluster.sum());
         sink.square.add(cluster.max_sum_2x2().0);
         sink.hits[usize::from(cluster.y) * batch.shape().cols + usize::from(cluster.x)] += 1;
-        let cells = ETA_CELLS as f64;
-        match cluster.eta2() {
-            Some(e) if e.x >= 0.0 && e.x <= 1.0 && e.y >= 0.0 && e.y <= 1.0 => {
-                let cell = |eta: f64| (eta * cells).floor().min(cells - 1.0) as usize;
-                sink.eta[cell(e.y) * ETA_CELLS + cell(e.x)] += 1;
-            }
-            _ => sink.eta_outside += 1,
-        }
     }
     sink
 }
@@ -129,7 +205,7 @@ fn a_report_counts_the_same_whoever_counts() {
             let size = ClusterSize { w, h };
             let clusters = odd_clusters(size, *payload, 80);
             let want = counted_one_by_one(&clusters.view());
-            assert!(want.clusters > 12_000 && want.eta_outside > 100, "{size} {payload}");
+            assert!(want.clusters > 12_000 && want.eta.outside() > 100, "{size} {payload}");
             for threads in [1, 2, 5] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let mut sink = ReportSink::new(clusters.view().shape());
