@@ -304,7 +304,7 @@ fn a_full_disk_at_any_size_leaves_whole_files_or_none() {
         let mut small = Command::new("unshare");
         small.args(["-m", "-r", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_scheidegg")]);
         let done = small.args(scene.arguments(&folder)).output().unwrap();
-        after_full(&scene, &after, &old, &done, bytes);
+        after_full(&scene, &after, &old, &done, 0);
         fs::remove_dir_all(&after).unwrap();
     }
 }
@@ -322,10 +322,20 @@ fn after_full(scene: &Scene, folder: &Path, old: &[&str], done: &Output, room: u
                 stderr(done).contains("ulimit -f") || stderr(done).contains("free some space"),
                 "{words}"
             );
+            // What fits of these two is there, under a name that says that it is a part.
+            for name in ["a.clust", "c.npy"].into_iter().filter(|name| !whole(name)) {
+                let part = name.replace('.', ".partial.");
+                let there = found.iter().find(|f| f.0 == part).map(|f| f.1);
+                assert!(room < 400_000 || there.is_some_and(|n| n > 0), "{part}: {found:?}: {words}");
+            }
             // Whatever is under its own name in place of an old file is complete.
             for name in old {
                 let there = fs::read(folder.join(name)).unwrap();
                 assert!(there == OLD || whole(name), "{name} was replaced by a part: {words}");
+            }
+            for (name, clusters) in &found {
+                let part = name.contains(".partial.");
+                assert!(part || *clusters == scene.expected.len(), "{name} is a part: {found:?}: {words}");
             }
         }
         _ => panic!("{words}"),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result, record_bytes};
 
+use super::marks::Marks;
 use super::output::{Output, Place};
 use super::{Batch, Kind, Results, Sink, Written};
 use crate::provenance::{How, Provenance};
@@ -20,6 +21,7 @@ pub struct ClustSink {
     out: Option<Output>,
     kind: Kind,
     headers: Vec<[u8; FRAME_HEADER]>,
+    marks: Marks,
 }
 
 impl ClustSink {
@@ -30,7 +32,7 @@ impl ClustSink {
     pub fn create(place: impl Into<Place>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
         let out = Output::create_or_stream(place)?;
         let kind = Kind { path: out.path().to_path_buf(), size, payload };
-        Ok(ClustSink { out: Some(out), kind, headers: Vec::new() })
+        Ok(ClustSink { out: Some(out), kind, headers: Vec::new(), marks: Marks::new(0) })
     }
 }
 
@@ -69,11 +71,17 @@ impl Sink for ClustSink {
         // The records go to the system from where they lie.
         let pieces = self.headers.iter().enumerate();
         let pieces = pieces.flat_map(|(k, header)| [header.as_slice(), batch.frame_bytes(k)]);
-        out.write_pieces(&mut pieces.map(IoSlice::new).collect::<Vec<_>>())
+        out.write_pieces(&mut pieces.map(IoSlice::new).collect::<Vec<_>>())?;
+        let bytes = batch.frames() * FRAME_HEADER + batch.bytes().len();
+        self.marks.add(bytes as u64, batch);
+        Ok(())
     }
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
-        let out = self.out.take().ok_or_else(|| self.kind.ended())?;
+        let mut out = self.out.take().ok_or_else(|| self.kind.ended())?;
+        if let Err(fault) = out.flush() {
+            return self.marks.finish_what_fits(out, provenance, fault, |_, _| Ok(()));
+        }
         Ok(Written::at(out.finish_as(provenance.ended.how == How::Complete)?))
     }
 }

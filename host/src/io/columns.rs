@@ -5,6 +5,7 @@ use std::io::{BufReader, Read};
 use scheidegg_finder::{ClusterSize, Error, Payload, Result};
 
 use super::archive::Archive;
+use super::marks::{Mark, Marks};
 use super::npy::{NpyHeader, NpyRows};
 use super::output::{Output, Place};
 use super::pieces::{NUMBER, Pieces, Rows, Split, Way};
@@ -187,6 +188,7 @@ fn write_column(archive: &mut Archive, name: &str, mut column: NpyRows) -> Resul
 #[derive(Debug)]
 pub struct NpySink {
     rows: Option<NpyRows>,
+    marks: Marks,
     kind: Kind,
     scratch: [Rows; 2],
 }
@@ -206,7 +208,8 @@ impl NpySink {
             size.w
         );
         let rows = NpyRows::create(place, &record, &[])?;
-        Ok(NpySink { rows: Some(rows), kind, scratch: Default::default() })
+        let marks = Marks::new(rows.header(0).len() as u64);
+        Ok(NpySink { rows: Some(rows), marks, kind, scratch: Default::default() })
     }
 }
 
@@ -224,11 +227,20 @@ impl Sink for NpySink {
             &mut self.scratch,
             |rows| Ok(pieces.rows(rows)),
             |rows| out.write(rows.rows as u64, &rows.bytes),
-        )
+        )?;
+        let row = NUMBER + batch.record_bytes();
+        self.marks.add((batch.len() * row) as u64, batch);
+        Ok(())
     }
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
-        let rows = self.rows.take().ok_or_else(|| self.kind.ended())?;
+        let mut rows = self.rows.take().ok_or_else(|| self.kind.ended())?;
+        if let Err(fault) = rows.flush() {
+            let (out, header) = rows.into_parts();
+            // As long as the header that is there: it takes no more room.
+            let end = |out: &mut Output, mark: &Mark| out.write_over_start(&header(mark.clusters));
+            return self.marks.finish_what_fits(out, provenance, fault, end);
+        }
         Ok(Written::at(rows.finish_as(provenance.ended.how == How::Complete)?))
     }
 }

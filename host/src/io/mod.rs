@@ -20,6 +20,7 @@ mod columns;
 mod dat;
 mod files;
 mod info;
+mod marks;
 mod mask;
 pub mod npy;
 mod npz;

@@ -26,6 +26,22 @@ impl NpyRows {
         Ok(NpyRows { out, descr: descr.to_string(), shape })
     }
 
+    /// The header with so many rows; all are of one length.
+    pub fn header(&self, rows: u64) -> Vec<u8> {
+        header(&self.descr, &self.shape, rows)
+    }
+
+    /// Hands everything that was gathered to the system.
+    pub fn flush(&mut self) -> Result<()> {
+        self.out.flush()
+    }
+
+    /// The file as it is, and what its header is with so many rows.
+    pub fn into_parts(self) -> (Output, impl Fn(u64) -> Vec<u8>) {
+        let NpyRows { out, descr, shape } = self;
+        (out, move |rows| header(&descr, &shape, rows))
+    }
+
     /// Appends rows.
     pub fn write(&mut self, rows: u64, bytes: &[u8]) -> Result<()> {
         self.out.write(bytes)?;
@@ -44,6 +60,11 @@ impl NpyRows {
         self.complete()?;
         self.out.finish_as(complete)
     }
+}
+
+fn header(descr: &str, shape: &[u64], rows: u64) -> Vec<u8> {
+    let shape: Vec<u64> = std::iter::once(rows).chain(shape[1..].iter().copied()).collect();
+    NpyHeader::write(descr, &shape)
 }
 
 /// Writes frames to a `.npy` file of `u16`, `frames x rows x cols`. Dropped unfinished, it leaves nothing.

@@ -44,7 +44,7 @@ enum Way {
 const MOST_PIECES: usize = 1024;
 
 /// Bytes that are gathered before they are written.
-const GATHERED: usize = 1 << 18;
+pub(crate) const GATHERED: usize = 1 << 18;
 
 impl Output {
     /// Starts a file that will be called as `place` says.
@@ -128,6 +128,36 @@ impl Output {
     /// Whether something could not be written.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
+    }
+
+    /// Hands everything that was gathered to the system.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.with(|file| file.flush())
+    }
+
+    /// Bytes that have reached the file; what is gathered still is not among them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn reached(&self) -> Result<u64> {
+        let file = self.file.as_ref().expect("nothing is asked after the end").get_ref();
+        file.metadata().map(|m| m.len()).map_err(|e| failed(&self.place.path, e))
+    }
+
+    /// Goes back to the first `bytes` bytes of the file, after an error too: what was written behind them is forgotten.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn cut(&mut self, bytes: u64) -> Result<()> {
+        // Without a last flush of what was gathered.
+        let (mut file, _) = self.file.take().expect("nothing is cut after the end").into_parts();
+        let cut = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::End(0)));
+        self.file = Some(BufWriter::with_capacity(GATHERED, file));
+        self.broken = cut.is_err();
+        cut.map(drop).map_err(|e| failed(&self.place.path, e))
     }
 
     /// Appends bytes.
@@ -253,6 +283,19 @@ impl Output {
     /// As these.
     pub fn finish_as(self, complete: bool) -> Result<PathBuf> {
         if complete { self.finish() } else { self.finish_part() }
+    }
+
+    /// Gives the file a name beside its own, which says that it is a part, though its own is free.
+    ///
+    /// # Errors
+    /// As [`Output::write`]; the file is removed then.
+    pub(crate) fn finish_aside(mut self) -> Result<PathBuf> {
+        let path = self.path().to_path_buf();
+        self.flush_all()?;
+        let Way::Beside { partial, target } = &self.way else { return Ok(path) };
+        let named = partial.renamed(|from| name_beside(from, target, &path)).map_err(|e| failed(&path, e))?;
+        self.named = true;
+        Ok(named)
     }
 
     /// Takes another final name in the same folder; what has that name is kept.
