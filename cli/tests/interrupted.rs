@@ -236,7 +236,8 @@ fn a_signal_at_any_moment_ends_with_complete_files() {
                 let want = scene.expected.iter().filter(|c| c.0 < frames).count();
                 let written: Vec<_> =
                     said["written"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
-                for result in RESULTS {
+                // A run that was stopped before its first frame leaves nothing.
+                for result in RESULTS.into_iter().filter(|_| frames > 0 || !stopped) {
                     let aside = stopped && old.contains(&result);
                     let named = if aside { result.replace('.', ".partial.") } else { result.to_string() };
                     assert!(

@@ -79,6 +79,9 @@ impl Sink for ClustSink {
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
         let mut out = self.out.take().ok_or_else(|| self.kind.ended())?;
+        if Kind::is_nothing(provenance) {
+            return Ok(Written::nowhere());
+        }
         if let Err(fault) = out.flush() {
             return self.marks.finish_what_fits(out, provenance, fault, |_, _| Ok(()));
         }

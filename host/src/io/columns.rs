@@ -118,6 +118,9 @@ impl Sink for NpzSink {
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
         let Columns { mut data, x, y, runs, rows } = self.columns.take().ok_or_else(|| self.kind.ended())?;
+        if Kind::is_nothing(provenance) {
+            return Ok(Written::nowhere());
+        }
         write_frames(&mut data, runs, rows)?;
         write_column(&mut data, "x", x)?;
         write_column(&mut data, "y", y)?;
@@ -235,6 +238,9 @@ impl Sink for NpySink {
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
         let mut rows = self.rows.take().ok_or_else(|| self.kind.ended())?;
+        if Kind::is_nothing(provenance) {
+            return Ok(Written::nowhere());
+        }
         if let Err(fault) = rows.flush() {
             let (out, header) = rows.into_parts();
             // As long as the header that is there: it takes no more room.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, Shape};
 
+use crate::provenance::{How, Provenance};
+
 /// Clusters read back from a file, frame by frame.
 pub trait Results: Send {
     /// The file's path.
@@ -64,6 +66,11 @@ impl Kind {
             return Err(Error::file(&self.path, what));
         }
         Ok(())
+    }
+
+    /// Whether a result ends before its first frame: then nothing is left, and what had its name stays.
+    pub fn is_nothing(provenance: &Provenance) -> bool {
+        provenance.frames == 0 && provenance.ended.how != How::Complete
     }
 
     /// The error for a sink that was finished before.
