@@ -10,7 +10,7 @@ use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result, record_
 use super::marks::Marks;
 use super::output::{Output, Place};
 use super::{Batch, Kind, Results, Sink, Written};
-use crate::provenance::{How, Provenance};
+use crate::provenance::Provenance;
 
 /// Bytes before the records of a frame.
 const FRAME_HEADER: usize = 8;
@@ -85,7 +85,7 @@ impl Sink for ClustSink {
         if let Err(fault) = out.flush() {
             return self.marks.finish_what_fits(out, provenance, fault, |_, _| Ok(()));
         }
-        Ok(Written::at(out.finish_as(provenance.ended.how == How::Complete)?))
+        Ok(Written::at(out.finish_as(Kind::is_complete(provenance))?))
     }
 }
 

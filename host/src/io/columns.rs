@@ -10,7 +10,7 @@ use super::npy::{NpyHeader, NpyRows};
 use super::output::{Output, Place};
 use super::pieces::{NUMBER, Pieces, Rows, Split, Way};
 use super::{Batch, Kind, Sink, Written};
-use crate::provenance::{How, Provenance};
+use crate::provenance::Provenance;
 
 /// The numpy type of a payload.
 pub(crate) const fn descr(payload: Payload) -> &'static str {
@@ -125,7 +125,7 @@ impl Sink for NpzSink {
         write_column(&mut data, "x", x)?;
         write_column(&mut data, "y", y)?;
         write_provenance(&mut data, provenance)?;
-        let complete = provenance.ended.how == How::Complete;
+        let complete = Kind::is_complete(provenance);
         let (old, new) = (data_header(&self.kind, 0), data_header(&self.kind, rows));
         Ok(Written::at(data.finish_with_header(&old, &new, complete)?))
     }
@@ -247,6 +247,6 @@ impl Sink for NpySink {
             let end = |out: &mut Output, mark: &Mark| out.write_over_start(&header(mark.clusters));
             return self.marks.finish_what_fits(out, provenance, fault, end);
         }
-        Ok(Written::at(rows.finish_as(provenance.ended.how == How::Complete)?))
+        Ok(Written::at(rows.finish_as(Kind::is_complete(provenance))?))
     }
 }

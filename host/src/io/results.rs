@@ -68,9 +68,14 @@ impl Kind {
         Ok(())
     }
 
+    /// Whether a result has all that it was to have, so far as anybody has said.
+    pub fn is_complete(provenance: &Provenance) -> bool {
+        !matches!(provenance.ended.how, How::Stopped | How::Fault | How::NotWritten)
+    }
+
     /// Whether a result ends before its first frame: then nothing is left, and what had its name stays.
     pub fn is_nothing(provenance: &Provenance) -> bool {
-        provenance.frames == 0 && provenance.ended.how != How::Complete
+        provenance.frames == 0 && !Self::is_complete(provenance)
     }
 
     /// The error for a sink that was finished before.
