@@ -28,11 +28,12 @@ pub fn run(args: &BenchArgs) -> Outcome {
         place.check()?;
     }
     let options = args.input.options();
-    let mut data = input::open_all("--data", &args.input.data, &options)?;
+    let mut data = input::open_all("--data", &args.input.data, &options, args.input.force)?;
     let mut darks = darks::open(&args.input)?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     darks::same_shape(&*darks, shape)?;
+    darks::go_with(&*darks, &*data, args.input.force)?;
     if args.backend != AUTO {
         // Before frames are read, not after.
         registry(None, false)?.get(&args.backend).map_err(usage)?;

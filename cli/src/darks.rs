@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use scheidegg::io::Source;
+use scheidegg::io::{Facts, Source};
 use scheidegg::pipeline::{Run, Trained};
 use scheidegg::{Error, Finder, Result, Shape};
 
@@ -22,21 +22,31 @@ pub const LEAST: u64 = 10;
 
 /// Opens the dark frames.
 pub fn open(args: &InputArgs) -> Outcome<Box<dyn Source>> {
-    input::open_all("--dark", &args.dark, &args.options())
+    input::open_all("--dark", &args.dark, &args.options(), args.force)
 }
 
-/// Trains a finder with the files of dark frames; `samples` is the window, if one was asked for.
+/// Trains a finder with the files of dark frames, which must go with the data; `samples` is the window, if one was asked
+/// for.
 pub fn train(
     finder: &mut dyn Finder,
+    data: &dyn Source,
     args: &InputArgs,
     samples: Option<u64>,
     stop: &Arc<AtomicBool>,
-) -> Outcome<(String, Trained)> {
+) -> Outcome<((String, Facts), Trained)> {
     let limit = limit(args)?;
     let mut darks = open(args)?;
     same_shape(&*darks, finder.shape())?;
-    let trained = train_with(finder, &mut *darks, limit, samples, stop)?;
-    Ok((darks.name(), trained))
+    let doubts = go_with(&*darks, data, args.force)?;
+    let mut trained = train_with(finder, &mut *darks, limit, samples, stop)?;
+    trained.health.warnings.splice(..0, doubts);
+    Ok(((darks.name(), darks.facts()), trained))
+}
+
+/// Refuses dark frames that were taken in another way than the data frames, unless that is forced; returns what may do
+/// harm.
+pub fn go_with(darks: &dyn Source, data: &dyn Source, force: bool) -> Result<Vec<String>> {
+    darks.facts().check(&darks.name(), &data.facts(), &data.name(), force)
 }
 
 /// Trains a finder with at most `limit` frames of a source; `samples` is the window, if one was asked for.

@@ -49,10 +49,16 @@ fn option(name: String) -> String {
 }
 
 /// What the library says of a parameter, in the words of the command line.
-const WORDS: &[(&str, &str)] = &[("or a window of ", "or --pedestal-samples ")];
+const WORDS: &[(&str, &str)] = &[
+    ("or a window of ", "or --pedestal-samples "),
+    ("gain = keep (14 bits of charge) or none", "--gain keep (14 bits of charge) or --gain none"),
+    ("board = moench03 or moench04", "--board moench03 or --board moench04"),
+    ("board = ", "--board "),
+    ("force = true", "--force"),
+];
 
 /// The words of the library in those of the command line.
-fn in_options(text: &str) -> String {
+pub fn in_options(text: &str) -> String {
     WORDS.iter().fold(text.to_string(), |text, (library, program)| text.replace(library, program))
 }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use scheidegg::io::{Place, Sink, Source, load_mask, load_pedestal, open_sink, save_pedestal};
+use scheidegg::io::{
+    self, Place, Sink, Source, load_mask, load_pedestal, load_pedestal_facts, open_sink, save_pedestal_with,
+};
 use scheidegg::pipeline::{Run, Summary, Trained};
 use scheidegg::provenance::{Input, Provenance};
 use scheidegg::{
@@ -22,12 +24,12 @@ use crate::{darks, input, say, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
-    let notes = check_places(args)?;
+    let mut notes = check_places(args)?;
     if args.out.iter().any(|path| places::is_stdout(path)) {
         say::divert();
     }
     let stop = stop::on_signal()?;
-    let mut data = input::open_all("--data", &args.input.data, &args.input.options())?;
+    let mut data = input::open_all("--data", &args.input.data, &args.input.options(), args.input.force)?;
     let shape = data.shape();
     let mut params = params_for(&args.finder, shape)?;
     if args.out.is_empty() {
@@ -50,12 +52,13 @@ pub fn run(args: &FindArgs) -> Outcome {
         args.writing.place(path).check()?;
     }
 
-    let (dark, trained) = start(&mut *finder, args, &stop)?;
+    let Start { dark, facts, trained, notes: doubts } = start(&mut *finder, &*data, args, &stop)?;
+    notes.extend(doubts);
     let pedestal = finder.pedestal(0)?;
     let health = PedestalHealth::of(&pedestal, &params);
     let mut written = Vec::new();
     if let Some(path) = &args.save_pedestal {
-        save_pedestal(args.writing.place(path), &pedestal)?;
+        save_pedestal_with(args.writing.place(path), &pedestal, &facts)?;
         written.push(path.display().to_string());
     }
     let mut picture = args.report.as_ref().map(|_| ReportSink::new(shape));
@@ -180,20 +183,33 @@ pub fn registry(threads: Option<usize>, pin: bool) -> Outcome<Registry> {
     Ok(registry)
 }
 
-/// Trains the finder, or starts it from a saved pedestal; says where the pedestal came from.
+/// Where the pedestal came from.
+struct Start {
+    dark: String,
+    /// How its dark frames were taken.
+    facts: io::Facts,
+    trained: Option<Trained>,
+    notes: Vec<String>,
+}
+
+/// Trains the finder, or starts it from a saved pedestal.
 fn start(
     finder: &mut dyn Finder,
+    data: &dyn Source,
     args: &FindArgs,
     stop: &Arc<AtomicBool>,
-) -> Outcome<(String, Option<Trained>)> {
+) -> Outcome<Start> {
     if let Some(path) = &args.pedestal {
         let pedestal = load_pedestal(path)?;
         darks::same_shape_as(&path.display().to_string(), pedestal.shape, finder.shape())?;
+        let (dark, facts) = (path.display().to_string(), load_pedestal_facts(path)?);
+        let notes = facts.check(&dark, &data.facts(), &data.name(), args.input.force)?;
         finder.set_pedestal(&pedestal).map_err(usage)?;
-        return Ok((path.display().to_string(), None));
+        return Ok(Start { dark, facts, trained: None, notes });
     }
-    let (name, trained) = darks::train(finder, &args.input, args.finder.pedestal_samples, stop)?;
-    Ok((name, Some(trained)))
+    let samples = args.finder.pedestal_samples;
+    let ((dark, facts), trained) = darks::train(finder, data, &args.input, samples, stop)?;
+    Ok(Start { dark, facts, trained: Some(trained), notes: Vec::new() })
 }
 
 /// Finds the clusters of the frames that were asked for.

@@ -2,22 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use scheidegg::io::{OpenOptions, Results, Source, open_results, open_source};
+use scheidegg::io::{OpenOptions, Results, Source, open_results, open_sources};
 use scheidegg::pipeline::Chain;
 use scheidegg::{ClusterSize, Error, Payload, Result};
 
 use crate::failure::{Failure, Outcome};
 
-/// Opens the files of frames given to an option as one source, in the order given.
-pub fn open_all(option: &str, paths: &[PathBuf], options: &OpenOptions) -> Outcome<Box<dyn Source>> {
-    let mut sources = Vec::new();
-    for path in paths {
-        sources.push(open_source(path, options)?);
-    }
+/// Opens the files of frames given to an option as one source, in the order given; with `force` also files that do not
+/// go together.
+pub fn open_all(
+    option: &str,
+    paths: &[PathBuf],
+    options: &OpenOptions,
+    force: bool,
+) -> Outcome<Box<dyn Source>> {
+    let mut sources = open_sources(paths, options)?;
     match sources.len() {
         0 => Err(Failure::Usage(Error::param(option, "nothing", "a file of frames"))),
         1 => Ok(sources.remove(0)),
-        _ => Ok(Box::new(Chain::new(sources)?)),
+        _ => Ok(Box::new(Chain::forced(sources, force)?)),
     }
 }
 

@@ -53,6 +53,9 @@ pub fn run(args: &SimulateArgs) -> Outcome {
     if written.health.lost_packets > 0 {
         say!("lost packets {}", count(written.health.lost_packets));
     }
+    if written.simulator.simulation().bits > 14 {
+        say!("words        16 bits of charge, no gain bits: give --gain none wherever these frames are read");
+    }
     if written.stopped {
         say!("stopped      after {} frames ({}): the files are complete", count(written.frames), stop::by());
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::darks::WINDOW;
 use crate::drift::Drift;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, in_options};
 use crate::plot::grouped;
 use crate::report::Table;
 use crate::say::{say, tell};
@@ -161,6 +161,7 @@ impl RunReport {
         let data = self.summary.health.warnings.clone();
         let mut out: Vec<String> = Vec::new();
         for w in dark.chain(data).chain(self.pedestal.warnings()).chain(self.notes.clone()) {
+            let w = in_options(&w);
             if !out.contains(&w) {
                 out.push(w);
             }

@@ -1,13 +1,13 @@
 //! `train`: dark frames to a pedestal in a file.
 
-use scheidegg::io::save_pedestal;
+use scheidegg::io::save_pedestal_with;
 use scheidegg::pipeline::Trained;
 use scheidegg::{ClusterSize, Params, Registry};
 use serde_json::{Value, json};
 
 use crate::args::{InputArgs, TrainArgs};
 use crate::darks::WINDOW;
-use crate::failure::{Outcome, usage};
+use crate::failure::{Outcome, in_options, usage};
 use crate::report::{self, Facts, Table};
 use crate::say::say;
 use crate::summary::{PedestalHealth, print_json, print_tables, training};
@@ -36,12 +36,13 @@ pub fn run(args: &TrainArgs) -> Outcome {
     let trained =
         darks::train_with(&mut *finder, &mut *source, args.dark_frames, args.pedestal_samples, &stop)?;
     let pedestal = finder.pedestal(0)?;
-    save_pedestal(place, &pedestal)?;
+    save_pedestal_with(place, &pedestal, &source.facts())?;
 
     let health = PedestalHealth::of(&pedestal, &params);
     let mut written = vec![args.out.display().to_string()];
     let mut warnings = trained.health.warnings.clone();
     warnings.extend(health.warnings().into_iter().chain(notes));
+    let warnings: Vec<String> = warnings.iter().map(|w| in_options(w)).collect();
     let dark = source.name();
     let mut drawn = Ok(());
     if let Some(dir) = &args.report {
@@ -71,6 +72,7 @@ fn input(args: &TrainArgs) -> InputArgs {
         frames: None,
         dark_frames: args.dark_frames,
         keep_going: args.keep_going,
+        force: args.force,
         reading: args.reading.clone(),
     }
 }

@@ -118,3 +118,63 @@ fn gains_are_masked_and_counted_or_kept() {
     let said = find(&master, &out, &["--gain", "keep"]);
     assert_eq!(said["health"]["gain_pixels"], 0, "{said}");
 }
+
+/// Darks and data of another region of interest, another forced gain, another exposure.
+#[test]
+fn frames_that_do_not_go_together_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = Shape { rows: 16, cols: 24 };
+    let run = |name: &str, change: &dyn Fn(&mut String, &mut Vec<u8>)| {
+        let options = RawOptions::new(Detector::Jungfrau, shape);
+        let mut writer = RawWriter::create(dir.path(), name, &options).unwrap();
+        for n in 0..30u16 {
+            let pixels: Vec<u16> = (0..384).map(|i| 3000 + (i * 7 + n * 13) % 11).collect();
+            writer.push(u64::from(n) + 1, &pixels).unwrap();
+        }
+        let master = writer.finish().unwrap();
+        let data = dir.path().join(format!("{name}_d0_f0_0.raw"));
+        let (mut text, mut bytes) = (fs::read_to_string(&master).unwrap(), fs::read(&data).unwrap());
+        change(&mut text, &mut bytes);
+        fs::write(&master, text).unwrap();
+        fs::write(data, bytes).unwrap();
+        master.display().to_string()
+    };
+    let roi = |x: usize| {
+        move |text: &mut String, _: &mut Vec<u8>| {
+            *text = text.replace("\"x\": 24", "\"x\": 48").replace(": 768", ": 1536");
+            let last = x + 23;
+            for (key, value) in [("xmin", x), ("xmax", last), ("ymin", 0), ("ymax", 15)] {
+                *text = text.replace(&format!("\"{key}\": 4294967295"), &format!("\"{key}\": {value}"));
+            }
+        }
+    };
+    let forced = |_: &mut String, bytes: &mut Vec<u8>| {
+        bytes.chunks_mut(112 + 768).for_each(|frame| frame[41] = 0x10);
+    };
+    let longer = |text: &mut String, _: &mut Vec<u8>| *text = text.replace("\"100000ns\"", "\"200000ns\"");
+    let (plain, left, right) = (run("plain", &|_, _| {}), run("left", &roi(0)), run("right", &roi(9)));
+    let (held, long) = (run("held", &forced), run("long", &longer));
+    let out = dir.path().join("o.clust").display().to_string();
+    let pedestal = dir.path().join("p.npz").display().to_string();
+    let find = |dark: [&str; 2], data: &str| {
+        ["find", dark[0], dark[1], "--data", data, "--out", &out, "--json"].map(String::from)
+    };
+    for (dark, data, part) in [
+        (&left, &right, "region of interest: columns 0 to 23, rows 0 to 15 here, columns 9 to 32"),
+        (&plain, &left, "size of the whole detector"),
+        (&plain, &held, "gain: switching by itself here, forced to G1"),
+    ] {
+        let said = fails(find(["--dark", dark], data), 1);
+        assert!(said.contains(part) && said.contains("or --force to take them"), "{said}");
+        json(["train", "--dark", dark, "--out", &pedestal, "--json"]);
+        let said = fails(find(["--pedestal", &pedestal], data), 1);
+        assert!(said.contains(part) && said.contains("p.npz"), "{said}");
+        let forced =
+            json(find(["--pedestal", &pedestal], data).iter().map(String::as_str).chain(["--force"]));
+        assert!(forced["warnings"].to_string().contains(part), "{forced}");
+    }
+    let said = json(find(["--dark", &plain], &long));
+    assert!(said["warnings"].to_string().contains("exposure: 100000ns here, 200000ns in"), "{said}");
+    let same = run("same", &roi(0));
+    assert!(json(find(["--dark", &left], &same))["warnings"].as_array().unwrap().is_empty());
+}

@@ -8,6 +8,6 @@ use scheidegg::io::Master;
 
 fuzz_target!(|content: &[u8]| {
     if let Ok(master) = Master::parse(Path::new("a_master_0.json"), content) {
-        let _ = master.detector();
+        let _ = master.detector(None);
     }
 });

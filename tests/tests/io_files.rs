@@ -88,7 +88,8 @@ fn a_cut_dat_file_ends_in_an_error() {
     assert_eq!(source.shape(), shape);
     let (frames, end) = read_batches(&mut source, 2);
     assert_known(&frames, shape, [1, 2]);
-    assert!(said(end).contains("131078 of its 131088 bytes"));
+    let said = said(end);
+    assert!(said.contains("inside frame 3: 131078 bytes") && said.contains("131088 expected"), "{said}");
 }
 
 #[test]
@@ -107,6 +108,56 @@ fn dat_words_are_decoded_like_raw_ones() {
     assert_eq!(lost[1..], (9 * 256..10 * 256).collect::<Vec<_>>());
     assert_eq!(frames[0].pixels[300], image(shape, 1)[300]);
     assert_eq!((source.health().gain_pixels, source.health().lost_pixels), (1, 256));
+}
+
+/// Fault: a named pipe is waited for, or is called no .npy file.
+#[cfg(unix)]
+#[test]
+fn what_can_only_be_read_once_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.npy", "a_f00000.dat", "a_master_0.json"] {
+        let path = dir.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let refused = said(sourced(&path));
+        assert!(refused.contains(name) && refused.contains("is a named pipe"), "{refused}");
+    }
+}
+
+/// More files than a process may have open.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_are_open_only_while_they_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = Shape { rows: 256, cols: 256 };
+    let mut paths = Vec::new();
+    for k in 0..12 {
+        paths.push(dir.path().join(format!("{k}.npy")));
+        let mut out = NpyFrames::create(&paths[3 * k], shape).unwrap();
+        out.push(&image(shape, 0)).unwrap();
+        out.finish().unwrap();
+        paths.push(dir.path().join(format!("{k}.dat")));
+        fs::write(&paths[3 * k + 1], dat(shape, &[1])).unwrap();
+        let folder = dir.path().join(k.to_string());
+        fs::create_dir(&folder).unwrap();
+        paths.push(write_run(&folder, &RawOptions { ports: 2, ..options(256, 256) }, 2));
+    }
+    let open_files = || {
+        let all =
+            fs::read_dir("/proc/self/fd").unwrap().filter_map(|e| fs::read_link(e.unwrap().path()).ok());
+        all.filter(|p| p.starts_with(dir.path())).count()
+    };
+    let sources = paths.iter().map(|p| sourced(p).unwrap()).collect();
+    assert_eq!(open_files(), 0);
+    let mut chain = scheidegg::pipeline::Chain::new(sources).unwrap();
+    let mut buf = scheidegg::FrameBuf::new(shape, 1);
+    let (mut frames, mut most) = (0, 0);
+    while chain.read(&mut buf).unwrap() > 0 {
+        frames += buf.len();
+        most = most.max(open_files());
+        buf.clear();
+    }
+    assert_eq!((frames, open_files()), (48, 0));
+    assert!(most <= 4, "{most} files were open at once");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use io_common::*;
 use scheidegg::Shape;
 use scheidegg::io::raw::{Detector, Header, PacketSet, Roi};
-use scheidegg::io::{Master, RawOptions, RawReading, RawSource, Source};
+use scheidegg::io::{Board, Master, RawOptions, RawReading, RawSource, Source};
 
 fn parse(text: &str) -> scheidegg::Result<Master> {
     Master::parse(Path::new("a_master_0.json"), text.as_bytes())
@@ -42,7 +42,7 @@ const JSON_8: &str = r#"{
 #[test]
 fn version_8_has_other_names() {
     let m = parse(JSON_8).unwrap();
-    assert_eq!((m.version.as_str(), m.detector().unwrap()), ("8.1", Detector::Moench));
+    assert_eq!((m.version.as_str(), m.detector(None).unwrap()), ("8.1", Detector::Moench));
     assert_eq!((m.geometry, m.port), (Some(Shape { rows: 2, cols: 1 }), Shape { rows: 200, cols: 400 }));
     assert_eq!((m.image_bytes, m.max_frames_per_file), (160_000, 100_000));
     assert_eq!(
@@ -53,7 +53,8 @@ fn version_8_has_other_names() {
     assert_eq!((m.rois.len(), m.rows_read), (0, Some(400)));
     let other: Vec<_> = m.other.iter().map(|o| (o.0.as_str(), o.1.as_str())).collect();
     assert!(other.contains(&("A key of the future", r#"[1,{"b":2}]"#)), "{other:?}");
-    assert!(other.contains(&("Disabled", "[]")) && other.contains(&("UDP Ports Type", r#"["a","b"]"#)));
+    assert!(other.contains(&("UDP Ports Type", r#"["a","b"]"#)), "{other:?}");
+    assert!(m.disabled_ports.is_empty());
 }
 
 #[test]
@@ -94,19 +95,41 @@ fn a_missing_or_wrong_key_is_named() {
     assert!(said(parse("")).contains("missing"));
     assert!(said(parse("hello")).contains("line 1"));
     assert!(said(parse("{")).contains("not whole JSON"));
-    assert!(said(Master::parse(Path::new("m.json"), &[0xff, 0xfe])).contains("not text"));
+    assert!(said(Master::parse(Path::new("m.json"), &[0xff, 0x20])).contains("not text"));
+}
+
+/// Fault: a byte order mark is called a missing key.
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    assert_eq!(parse(&format!("\u{feff}{JSON_8}")).unwrap(), parse(JSON_8).unwrap());
+    let wide: Vec<u8> = format!("\u{feff}{JSON_8}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert!(said(Master::parse(Path::new("m.json"), &wide)).contains("UTF-16"));
+}
+
+#[test]
+fn endings_may_be_written_large() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = options(16, 20);
+    let master = write_run(dir.path(), &o, 10);
+    for k in 0..3 {
+        let name = dir.path().join(format!("run_d0_f{k}_0.raw"));
+        fs::rename(&name, name.with_extension("RAW")).unwrap();
+    }
+    let large = master.with_extension("JSON");
+    fs::rename(&master, &large).unwrap();
+    assert_known(&read_all(&mut open(&large)), o.shape, 1..=10);
 }
 
 #[test]
 fn other_detectors_are_refused_by_name() {
     for name in ["Eiger", "Mythen3", "Gotthard2", "Whatever"] {
-        let refused = said(parse(&JSON_8.replace("Moench", name)).unwrap().detector());
+        let refused = said(parse(&JSON_8.replace("Moench", name)).unwrap().detector(None));
         assert!(refused.contains(name), "{refused}");
     }
     let refused =
-        said(parse(&JSON_8.replace("\"Disabled\": []", "\"Dynamic Range\": 32")).unwrap().detector());
+        said(parse(&JSON_8.replace("\"Disabled\": []", "\"Dynamic Range\": 32")).unwrap().detector(None));
     assert!(refused.contains("32"), "{refused}");
-    let refused = said(parse(&JSON_8.replace("160000", "320000")).unwrap().detector());
+    let refused = said(parse(&JSON_8.replace("160000", "320000")).unwrap().detector(None));
     assert!(refused.contains("320000 bytes, expected 160000"), "{refused}");
 }
 
@@ -117,9 +140,9 @@ fn real_masters_are_read() {
     let eiger = read("eiger_500k_32bit_master_0.json");
     assert_eq!((eiger.dynamic_range, eiger.geometry), (32, Some(Shape { rows: 2, cols: 2 })));
     assert!(eiger.other.iter().any(|o| o.0 == "Rate Corrections"));
-    assert!(said(eiger.detector()).contains("Eiger"));
-    assert!(said(read("eiger_500k_16bit_master_0.json").detector()).contains("Eiger"));
-    assert!(said(read("m3_master_0.json").detector()).contains("Mythen3"));
+    assert!(said(eiger.detector(None)).contains("Eiger"));
+    assert!(said(read("eiger_500k_16bit_master_0.json").detector(None)).contains("Eiger"));
+    assert!(said(read("m3_master_0.json").detector(None)).contains("Mythen3"));
     let text = read("CORRECTED_scan242_master_3.raw");
     assert_eq!((text.version.as_str(), text.geometry), ("6.2", Some(Shape { rows: 1, cols: 4 })));
     assert_eq!((text.image_bytes, text.port), (5120, Shape { rows: 1, cols: 1280 }));
@@ -130,7 +153,10 @@ fn real_masters_are_read() {
         (moench.analog_samples, moench.adc_mask, moench.image_bytes),
         (Some(5000), 0xffff_ffff, 360_000)
     );
-    assert_eq!(moench.detector().unwrap(), Detector::Moench03);
+    assert_eq!(moench.digital_samples, Some(5000));
+    assert_eq!(moench.detector(None).unwrap(), Detector::Board(Board::Moench04));
+    assert_eq!(moench.detector(Some(Board::Moench03)).unwrap(), Detector::Board(Board::Moench03));
+    assert!(said(moench.detector(Some(Board::Moench05))).contains("moench05 is 8000 samples"));
     let refused = said(Master::read(&folder.join("malformed_jungfrau_master_0.json")));
     assert!(refused.contains("\"Image Size in bytes\" is missing"), "{refused}");
     assert!(refused.contains("NDArray Size in bytes"), "{refused}");
@@ -254,37 +280,116 @@ fn of_several_regions_one_must_be_chosen() {
     assert_known(&read_all(&mut open(Some(1)).unwrap()), shape, [1]);
 }
 
-#[test]
-fn moench03_behind_a_test_board_is_unscrambled() {
-    let master = "Version : 6.4\nDetector Type : ChipTestBoard\nGeometry : [1, 1]\nImage Size : 360000 bytes\n\
-                  Pixels : [96, 1]\nMax Frames Per File : 100\nTen Giga : 1\nADC Mask : 0xffffffff\n\
-                  Analog Flag : 1\nAnalog Samples : 5000\nDigital Flag : 1\nDigital Samples : 5000\n";
-    let shape = Shape { rows: 400, cols: 400 };
-    // Written down again from the detector's description.
-    let base = |adc: usize| (3 - adc / 8) * 100 + adc % 4 * 25;
-    let place = |word: usize| {
-        let (s, a) = (word / 32, word % 32);
-        let row = if a / 4 % 2 == 0 { 199 - s / 25 } else { 200 + s / 25 };
-        row * 400 + base(a) + s % 25
+/// A master of a chip test board: detector type, analog samples, ADC mask, digital samples, bytes.
+fn board_master(kind: &str, analog: u64, mask: u64, digital: u64, bytes: usize) -> String {
+    format!(
+        "Version : 6.4\nDetector Type : {kind}\nGeometry : [1, 1]\nImage Size : {bytes} bytes\n\
+         Pixels : [96, 1]\nMax Frames Per File : 100\nTen Giga : 1\nADC Mask : {mask:#x}\n\
+         Analog Flag : 1\nAnalog Samples : {analog}\nDigital Flag : {}\nDigital Samples : {digital}\n",
+        u8::from(digital > 0)
+    )
+}
+
+/// Written down again from the detectors' descriptions: the pixel of a word.
+fn place(board: Board, word: usize) -> usize {
+    let (s, a) = (word / 32, word % 32);
+    let (row, col) = match board {
+        Board::Moench03 => {
+            let row = if a / 4 % 2 == 0 { 199 - s / 25 } else { 200 + s / 25 };
+            (row, (3 - a / 8) * 100 + a % 4 * 25 + s % 25)
+        }
+        // Pairs of ADCs change places; the upper half begins at the ninth block, the lower one at the eighth and descends.
+        _ if a < 16 => (199 - s / 25, ((a ^ 1) + 8) % 16 * 25 + s % 25),
+        _ => (200 + s / 25, (23 + 16 - a) % 16 * 25 + s % 25),
     };
-    let pixels = image(shape, 1);
-    let mut words: Vec<u16> = (0..160_000).map(|w| pixels[place(w)]).collect();
-    words.extend([0xabcd; 20_000]);
-    let mut file = header(1, 45, 4).to_bytes().to_vec();
-    file.extend(bytes_of(&words));
-    // Packet 3 of the second frame is lost.
-    let mut h = header(2, 45, 4);
-    h.caught.remove(3);
-    h.packets = 44;
-    file.extend(h.to_bytes());
-    words[3 * 4072..4 * 4072].fill(0xffff);
-    file.extend(bytes_of(&words));
-    let mut source = RawSource::in_memory(master.as_bytes(), [(0, 0, file)], &RawReading::default()).unwrap();
-    assert_eq!((source.shape(), source.packets()), (shape, Some(45)));
-    let frames = read_all(&mut source);
-    assert_known(&frames[..1], shape, [1]);
-    let mut lost: Vec<_> = (3 * 4072..4 * 4072).map(place).collect();
-    lost.sort_unstable();
-    assert_eq!(frames[1].lost.as_ref().unwrap().indices().collect::<Vec<_>>(), lost);
-    assert_eq!((source.health().lost_packets, source.health().gain_pixels), (1, 0));
+    row * 400 + col
+}
+
+#[test]
+fn a_moench_behind_a_test_board_is_unscrambled() {
+    let shape = Shape { rows: 400, cols: 400 };
+    for (board, said, digital) in [
+        (Board::Moench03, Some(Board::Moench03), 5000),
+        (Board::Moench03, Some(Board::Moench03), 0),
+        (Board::Moench04, None, 5000),
+        (Board::Moench04, Some(Board::Moench04), 0),
+    ] {
+        let bytes = 320_000 + 8 * digital;
+        let master = board_master("ChipTestBoard", 5000, 0xffff_ffff, digital as u64, bytes);
+        let packets = bytes.div_ceil(8144);
+        let pixels = image(shape, 1);
+        let mut words: Vec<u16> = (0..160_000).map(|w| pixels[place(board, w)]).collect();
+        words.extend(vec![0xabcd; 4 * digital]);
+        let mut file = header(1, packets, 4).to_bytes().to_vec();
+        file.extend(bytes_of(&words));
+        // Packet 3 of the second frame is lost.
+        let mut h = header(2, packets, 4);
+        h.caught.remove(3);
+        h.packets -= 1;
+        file.extend(h.to_bytes());
+        words[3 * 4072..4 * 4072].fill(0xffff);
+        file.extend(bytes_of(&words));
+        let reading = RawReading { board: said, ..RawReading::default() };
+        let mut source = RawSource::in_memory(master.as_bytes(), [(0, 0, file)], &reading).unwrap();
+        assert_eq!((source.shape(), source.packets()), (shape, Some(packets)));
+        let guessed = source.health().warnings.iter().any(|w| w.contains("taken for a MÖNCH 04"));
+        assert_eq!(guessed, said.is_none());
+        let frames = read_all(&mut source);
+        assert_known(&frames[..1], shape, [1]);
+        let mut lost: Vec<_> = (3 * 4072..4 * 4072).map(|w| place(board, w)).collect();
+        lost.sort_unstable();
+        assert_eq!(frames[1].lost.as_ref().unwrap().indices().collect::<Vec<_>>(), lost);
+        assert_eq!((source.health().lost_packets, source.health().gain_pixels), (1, 0));
+    }
+}
+
+#[test]
+fn a_board_whose_detector_nothing_tells_is_refused() {
+    let detector = |kind, analog, mask, digital, bytes, board| {
+        parse(&board_master(kind, analog, mask, digital, bytes)).unwrap().detector(board)
+    };
+    let refused = said(detector("ChipTestBoard", 5000, 0xffff_ffff, 0, 320_000, None));
+    assert!(refused.contains("board = moench03 or moench04"), "{refused}");
+    let known = |kind, analog, mask: u64, bytes| detector(kind, analog, mask, 0, bytes, None).unwrap();
+    assert_eq!(known("Moench", 5000, 0xffff_ffff, 320_000), Detector::Board(Board::Moench03));
+    for (mask, adcs) in [(0xfff0, 12), (7, 3), (0xffff_ffff, 32)] {
+        assert_eq!(known("ChipTestBoard", 8000, mask, 16_000 * adcs), Detector::Board(Board::Moench05));
+    }
+    for (analog, mask, bytes, part) in [
+        (5000, 0xffff, 320_000, "of ADCs 0xffff"),
+        (5000, 0xffff_ffff, 319_998, "in 319998 bytes"),
+        (4999, 0xffff_ffff, 320_000, "4999 analog samples"),
+        (8000, 0xff, 320_000, "8000 samples of 3, 12 or all 32 ADCs"),
+    ] {
+        let refused = said(detector("ChipTestBoard", analog, mask, 5000, bytes, None));
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+/// Fault: a run with a disabled port is refused although its master tells all.
+#[test]
+fn disabled_ports_are_left_out_of_the_image() {
+    let half = Shape { rows: 200, cols: 400 };
+    let file = |n: u64| [header(n, 25, 5).to_bytes().to_vec(), bytes_of(&image(half, n))].concat();
+    for (disabled, rois) in [(0, ""), (1, ""), (1, r#"{ "xmin": 0, "xmax": 399, "ymin": 0, "ymax": 199 }"#)] {
+        let mut master = JSON_8.replace("\"Disabled\": []", &format!("\"UDP Ports Disabled\": [{disabled}]"));
+        if !rois.is_empty() {
+            master = master.replace(r#"{ "xmin": -1, "xmax": -1, "ymin": -1, "ymax": -1 }"#, rois);
+        }
+        let files = [(1 - disabled, 0, [file(1), file(2)].concat())];
+        let mut source = RawSource::in_memory(master.as_bytes(), files, &RawReading::default()).unwrap();
+        assert_eq!(source.shape(), half);
+        assert_known(&read_all(&mut source), half, [1, 2]);
+    }
+    // What is missing but was not disabled is an error, unless one keeps going: then it is masked.
+    let open = |keep_going| {
+        let reading = RawReading { keep_going, ..RawReading::default() };
+        RawSource::in_memory(JSON_8.as_bytes(), [(1, 0, file(1))], &reading)
+    };
+    assert!(said(open(false)).contains("port 0 has no data file"));
+    let mut source = open(true).unwrap();
+    let frame = read_all(&mut source).remove(0);
+    assert_eq!(frame.lost.unwrap().indices().collect::<Vec<_>>(), (0..80_000).collect::<Vec<_>>());
+    assert_eq!(frame.pixels[80_000..], image(half, 1));
+    assert_eq!(source.health().lost_pixels, 0);
 }

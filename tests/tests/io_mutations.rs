@@ -106,7 +106,7 @@ fn damaged_masters() {
         let input = mutate(if k % 3 == 0 { TEXT.as_bytes() } else { &json }, &mut random);
         if let Ok(master) = Master::parse(path, &input) {
             whole += 1;
-            let _ = master.detector();
+            let _ = master.detector(None);
         }
         if k % 3 != 0 {
             read_run(&input, &files);

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use io_common::*;
-use scheidegg::io::{NpyFrames, NpySource, Source, load_mask, write_image};
+use scheidegg::io::{Gain, NpyFrames, NpySource, Source, load_mask, write_image};
 use scheidegg::{PixelMask, Shape};
 
 const SHAPE: Shape = Shape { rows: 6, cols: 9 };
@@ -67,7 +67,12 @@ fn versions_and_two_dimensions_are_read() {
     ] {
         let mut source = NpySource::open(&file(dir.path(), version, text, &elements)).unwrap();
         assert_known(&read_all(&mut source), SHAPE, [0]);
+        assert_eq!(source.name(), dir.path().join("b.npy").display().to_string());
     }
+    // With one row both orders are the same.
+    let text = "{'descr': '<u2', 'fortran_order': True, 'shape': (1, 1, 54), }";
+    let mut source = NpySource::open(&file(dir.path(), 1, text, &elements)).unwrap();
+    assert_eq!(read_all(&mut source)[0].pixels, image(SHAPE, 0));
 }
 
 #[test]
@@ -126,6 +131,81 @@ fn bytes_behind_the_last_frame_are_remarked() {
     let mut source = NpySource::open(&path).unwrap();
     assert_known(&read_all(&mut source), SHAPE, 0..2);
     assert!(source.health().warnings[0].contains("5 bytes behind"));
+}
+
+/// Fault: words of a detector are taken as they are, gain bits and the 0xFFFF of lost packets included.
+#[test]
+fn words_are_decoded_like_raw_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.npy");
+    let charge = image(SHAPE, 1);
+    let mut words = charge.clone();
+    [(3, 0x4000), (20, 0xc000), (53, 0x8000)].iter().for_each(|(i, bits)| words[*i] |= bits);
+    words[27..36].fill(0xffff);
+    let mut out = NpyFrames::create(&path, SHAPE).unwrap();
+    out.push(&image(SHAPE, 0)).unwrap();
+    out.push(&words).unwrap();
+    out.finish().unwrap();
+    for (gain, others) in [(Gain::MaskOthers, true), (Gain::KeepValue, false), (Gain::None, false)] {
+        let mut source = NpySource::open(&path).unwrap().gain(gain);
+        let frames = read_all(&mut source);
+        assert_known(&frames[..1], SHAPE, [0]);
+        let lost: Vec<_> = frames[1].lost.as_ref().unwrap().indices().collect();
+        let mut want: Vec<_> = (27..36).collect();
+        if others {
+            want = [3, 20].into_iter().chain(want).chain([53]).collect();
+        }
+        assert_eq!(lost, want);
+        let kept = if gain == Gain::None { &words } else { &charge };
+        assert!((0..54).filter(|i| !lost.contains(i)).all(|i| frames[1].pixels[i] == kept[i]), "{gain:?}");
+        let health = source.health();
+        assert_eq!((health.lost_pixels, health.gain_pixels), (9, if others { 3 } else { 0 }));
+        let says = |part: &str| health.warnings.iter().any(|w| w.contains(part));
+        assert!(says("9 pixels in 1 frames are 0xFFFF"), "{health:?}");
+        assert_eq!(
+            says("3 pixels in 1 frames are not in gain 0") && says("gain = keep"),
+            others,
+            "{health:?}"
+        );
+    }
+}
+
+/// Simulated frames of 16 bits come back from a file as they were, when told that no bits are gain.
+#[test]
+fn sixteen_bits_survive() {
+    let dir = tempfile::tempdir().unwrap();
+    let simulation = scheidegg::io::simulate::Simulation {
+        rows: 32,
+        cols: 32,
+        bits: 16,
+        gain_adu_per_kev: 4000.0,
+        packet_loss: 0.0,
+        ..Default::default()
+    };
+    let written =
+        scheidegg::io::simulate::write_npy(dir.path(), &simulation, 3, 9, &mut |_, _| Ok(())).unwrap();
+    let mut source = NpySource::open(&written.data.unwrap()).unwrap().gain(Gain::None);
+    let frames = read_all(&mut source);
+    let simulated = read_all(&mut written.simulator.frames(9));
+    assert!(frames.iter().zip(&simulated).all(|(a, b)| a.pixels == b.pixels && a.lost.is_none()));
+    assert!(frames.iter().any(|f| f.pixels.iter().any(|p| *p > 0x3fff)), "no value needs 16 bits");
+    assert_eq!((frames.len(), source.health()), (9, Default::default()));
+}
+
+#[test]
+fn a_file_cut_while_it_is_read_is_named_with_its_frame() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), 7);
+    let whole = fs::metadata(&path).unwrap().len();
+    let mut source = NpySource::open(&path).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(whole - 120).unwrap();
+    let (frames, end) = read_batches(&mut source, 4);
+    assert_known(&frames, SHAPE, 0..5);
+    let said = said(end);
+    for part in ["a.npy", "frame 5 ends at", "cut or written anew while it was read"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(read_batches(&mut source, 4).1.unwrap_err().to_string(), said);
 }
 
 #[test]

@@ -108,6 +108,26 @@ fn a_cut_subfile_is_an_error_and_shifts_nothing() {
     }
 }
 
+/// Fault: a file cut while it is read is "failed to fill whole buffer", and the frames of the batch before it are gone.
+#[test]
+fn a_file_cut_while_it_is_read_is_named_with_its_frame() {
+    for ports in [1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let o = RawOptions { ports, ..options(16, 20) };
+        let mut source = open(&write_run(dir.path(), &o, 8));
+        let path = dir.path().join(format!("run_d{}_f0_0.raw", ports - 1));
+        let bytes = fs::metadata(&path).unwrap().len();
+        File::options().write(true).open(&path).unwrap().set_len(bytes - 20).unwrap();
+        let (frames, end) = read_batches(&mut source, 8);
+        assert_known(&frames, o.shape, 1..=3);
+        let said = said(end);
+        for part in [&format!("run_d{}_f0_0.raw", ports - 1), "frame 4 ends at", "while it was read"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(read_batches(&mut source, 8).1.unwrap_err().to_string(), said);
+    }
+}
+
 #[test]
 fn a_file_cut_inside_a_header_names_the_frame_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -207,7 +227,7 @@ fn frames_that_every_port_lacks_are_gaps() {
 }
 
 #[test]
-fn repeated_and_late_frames_are_left_out() {
+fn repeated_frames_are_left_out_and_late_ones_put_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let o = options(16, 20);
     let mut writer = RawWriter::create(dir.path(), "run", &o).unwrap();
@@ -215,9 +235,10 @@ fn repeated_and_late_frames_are_left_out() {
         writer.push(n, &image(o.shape, n)).unwrap();
     }
     let mut source = open(&writer.finish().unwrap());
-    assert_known(&read_all(&mut source), o.shape, [1, 2, 4, 5]);
+    assert_known(&read_all(&mut source), o.shape, 1..=5);
     let health = source.health();
-    assert_eq!((health.repeated_frames, health.gaps), (2, 1));
+    assert_eq!((health.repeated_frames, health.gaps), (1, 0));
+    assert!(health.warnings.iter().any(|w| w.contains("frame 4 comes before frame 3")), "{health:?}");
     assert!(health.warnings.iter().any(|w| w.contains("frame 2 comes again after frame 2")), "{health:?}");
 }
 
@@ -242,7 +263,7 @@ fn frame_numbers_have_64_bits() {
     let dir = tempfile::tempdir().unwrap();
     let o = options(16, 20);
     let mut writer = RawWriter::create(dir.path(), "run", &o).unwrap();
-    let numbers = [7, 1 << 31, 1 << 40, u64::MAX];
+    let numbers = [7, 1 << 31, 1 << 40, u64::MAX - 1, u64::MAX];
     for n in numbers {
         writer.push(n, &image(o.shape, 0)).unwrap();
     }
@@ -390,11 +411,17 @@ fn other_gains_are_masked_unless_told_otherwise() {
         assert_eq!(frame.lost.unwrap().indices().collect::<Vec<_>>(), [5, 200, 383]);
         assert_eq!((source.health().gain_pixels, source.health().lost_pixels), (3, 0));
 
-        let reading = RawReading { gain: Gain::KeepValue, ..RawReading::default() };
-        let mut source = RawSource::open(&master, &reading).unwrap();
-        let frame = read_all(&mut source).remove(0);
-        assert_eq!((frame.pixels, frame.lost), (charge, None));
-        assert_eq!(source.health().gain_pixels, 0);
+        assert!(
+            source.health().warnings.iter().any(|w| w.contains("3 pixels in 1 frames are not in gain 0"))
+        );
+
+        for (gain, kept) in [(Gain::KeepValue, &charge), (Gain::None, &words)] {
+            let reading = RawReading { gain, ..RawReading::default() };
+            let mut source = RawSource::open(&master, &reading).unwrap();
+            let frame = read_all(&mut source).remove(0);
+            assert_eq!((&frame.pixels, frame.lost), (kept, None));
+            assert!(source.health().gain_pixels == 0 && source.health().warnings.is_empty());
+        }
     }
 }
 
@@ -447,4 +474,60 @@ fn what_cannot_be_written_is_refused() {
     let mut writer = RawWriter::create(dir.path(), "run", &options(16, 20)).unwrap();
     assert!(said(writer.push(1, &[0; 7])).contains("7 pixels"));
     assert!(said(writer.push_lossy(1, &[0; 320], &[(0, 9)])).contains("lost packet"));
+}
+
+#[test]
+fn two_files_for_one_part_of_a_run_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = write_run(dir.path(), &options(16, 20), 9);
+    let twice = dir.path().join("run_d0_f000000000001_0.raw");
+    fs::copy(dir.path().join("run_d0_f1_0.raw"), twice).unwrap();
+    let refused = said(RawSource::open(&master, &RawReading::default()));
+    assert!(
+        refused.contains("stands for the same part of the run as") && refused.contains("f1_0.raw"),
+        "{refused}"
+    );
+}
+
+/// What headers say that the master does not.
+#[test]
+fn headers_that_lie_are_remarked() {
+    type Change<'a> = &'a dyn Fn(&mut Header);
+    let cases: [(Change, Option<&str>); 6] = [
+        (&|_| {}, None),
+        (&|h| h.detector = 0, None),
+        (&|h| h.detector = 3, Some("the frame header says detector 3, the master 5 (Moench)")),
+        (&|h| (h.row, h.column) = (0, 0), None),
+        (&|h| h.column = 7, Some("puts port 1 at row 1 and column 7, its place in the run at 1 and 0")),
+        (&|h| (h.row, h.column) = (0, 1), Some("puts port 1 at row 0 and column 1")),
+    ];
+    for (change, part) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let o = RawOptions { ports: 2, ..options(16, 20) };
+        let master = write_run(dir.path(), &o, 3);
+        change_headers(&dir.path().join("run_d1_f0_0.raw"), 320, |_, h| change(h));
+        let mut source = open(&master);
+        let warnings = source.health().warnings;
+        match part {
+            None => assert!(warnings.is_empty(), "{warnings:?}"),
+            Some(part) => assert!(warnings.len() == 1 && warnings[0].contains(part), "{warnings:?}"),
+        }
+        assert_known(&read_all(&mut source), o.shape, 1..=3);
+    }
+}
+
+/// Of every image the packets that its header lacks are counted, also where no header of the first file counts all.
+#[test]
+fn packets_are_learnt_from_the_headers_of_every_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = RawOptions { ports: 2, ..options(64, 200) };
+    let mut writer = RawWriter::create(dir.path(), "run", &o).unwrap();
+    let packets = writer.packets();
+    assert!(packets > 1, "one packet tells nothing");
+    (1..=3).for_each(|n| writer.push_lossy(n, &image(o.shape, n), &[(0, packets - 1)]).unwrap());
+    let mut source = open(&writer.finish().unwrap());
+    assert_eq!(source.packets(), Some(packets));
+    let frames = read_all(&mut source);
+    assert_eq!((frames.len() as u64, source.health().lost_packets), (3, 3));
+    assert_eq!(frames[2].lost.as_ref().unwrap().count(), 32 / packets * 200);
 }

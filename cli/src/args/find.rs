@@ -51,6 +51,9 @@ pub struct TrainArgs {
     /// Go on behind a damaged file or frame: it is left out or masked, counted and warned of
     #[arg(long, help_heading = "Frames")]
     pub keep_going: bool,
+    /// Take dark frames that do not go together: other regions of interest, detectors or gains
+    #[arg(long, help_heading = "Frames")]
+    pub force: bool,
     #[command(flatten)]
     pub reading: ReadingArgs,
     /// Dark frames in the pedestal's window; darks beyond these update it [default: all, at most 1000]

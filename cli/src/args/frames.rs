@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use scheidegg::Shape;
-use scheidegg::io::OpenOptions;
+use scheidegg::io::{Board, OpenOptions};
+
+use super::finder::word;
 
 /// Where frames come from.
 #[derive(Debug, Args)]
@@ -28,6 +30,9 @@ pub struct InputArgs {
     /// Go on behind a damaged file or frame: it is left out or masked, counted and warned of
     #[arg(long)]
     pub keep_going: bool,
+    /// Take dark and data frames that do not go together: another region of interest, detector or gain
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub reading: ReadingArgs,
 }
@@ -52,12 +57,21 @@ pub struct ReadingArgs {
     /// Rows and columns of the images of a .dat file, where its length does not tell
     #[arg(long, value_name = "ROWSxCOLS", value_parser = shape)]
     pub dat_shape: Option<Shape>,
+    /// Detector that a chip test board read, where its master does not tell: moench03, moench04, moench05
+    #[arg(long, value_parser = word::<Board>(&Board::ALL, Board::word))]
+    pub board: Option<Board>,
 }
 
 impl ReadingArgs {
     /// The same for the library.
     pub fn options(&self) -> OpenOptions {
-        OpenOptions { gain: self.gain.into(), roi: self.roi, dat_shape: self.dat_shape, keep_going: false }
+        OpenOptions {
+            gain: self.gain.into(),
+            roi: self.roi,
+            dat_shape: self.dat_shape,
+            board: self.board,
+            ..OpenOptions::default()
+        }
     }
 }
 
@@ -66,8 +80,10 @@ impl ReadingArgs {
 pub enum Gain {
     /// Masked in their frame and counted.
     Mask,
-    /// Kept with their charge bits.
+    /// Kept with their 14 bits of charge.
     Keep,
+    /// No bits of a word are gain: all 16 are charge.
+    None,
 }
 
 impl From<Gain> for scheidegg::io::Gain {
@@ -75,6 +91,7 @@ impl From<Gain> for scheidegg::io::Gain {
         match gain {
             Gain::Mask => scheidegg::io::Gain::MaskOthers,
             Gain::Keep => scheidegg::io::Gain::KeepValue,
+            Gain::None => scheidegg::io::Gain::None,
         }
     }
 }

@@ -19,14 +19,14 @@ pub fn compare(args: &CompareArgs) -> Outcome<(Difference, Vec<String>)> {
         let e = Error::param("--dark", "nothing", "a file of dark frames, to compare two backends");
         return Err(Failure::Usage(e));
     }
-    let mut data = input::open_all("--data", &args.input.data, &args.input.options())?;
+    let mut data = input::open_all("--data", &args.input.data, &args.input.options(), args.input.force)?;
     let shape = data.shape();
     let params = params_for(&args.finder, shape)?;
     let registry = registry(args.cpu.threads, args.cpu.pin)?;
     let mut a = registry.build(&args.a, shape, &params).map_err(usage)?;
     let mut b = registry.build(&args.b, shape, &params).map_err(usage)?;
     for finder in [&mut a, &mut b] {
-        darks::train(&mut **finder, &args.input, args.finder.pedestal_samples, &stop)?;
+        darks::train(&mut **finder, &*data, &args.input, args.finder.pedestal_samples, &stop)?;
     }
     skip_first(&mut *data, args.input.first)?;
 

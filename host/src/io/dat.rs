@@ -1,13 +1,13 @@
 //! JUNGFRAU `.dat` files: per frame 16 bytes (`u64` frame number, `u64` bunch) and an image of `u16` words.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rayon::prelude::*;
-use scheidegg_finder::{Error, FrameBuf, LostPixels, Result, Shape};
+use scheidegg_finder::{Error, FrameBuf, Result, Shape};
 
-use super::raw::{Found, Gain, Rule, decode_rows};
+use super::files::OpenOptions;
+use super::raw::{Assembly, Gain, Part, dat_name};
 use super::read_at::Blob;
-use super::{Health, Skipped, Source};
+use super::{Facts, Health, Skipped, Source};
 
 const HEADER: u64 = 16;
 
@@ -15,89 +15,77 @@ const HEADER: u64 = 16;
 pub const DAT_SHAPES: [Shape; 3] =
     [Shape { rows: 512, cols: 1024 }, Shape { rows: 256, cols: 1024 }, Shape { rows: 256, cols: 256 }];
 
-/// The frames of a JUNGFRAU `.dat` file, decoded like raw files are.
+/// The frames of a JUNGFRAU `.dat` file or series of files, decoded like raw files are. Files are open only while they are
+/// read.
 #[derive(Debug)]
 pub struct DatSource {
-    path: PathBuf,
-    blob: Blob,
-    shape: Shape,
-    gain: Gain,
-    frames: u64,
-    /// Bytes after the last whole frame.
-    rest: u64,
-    next: u64,
-    last: Option<u64>,
-    health: Health,
-    /// The batch that is read: frame numbers, and the places of the frames in the file.
-    numbers: Vec<u64>,
-    places: Vec<u64>,
+    frames: Assembly,
 }
 
 impl DatSource {
-    /// Opens a file. The shape of the image is told by the file's length and frame numbers where none is given.
+    /// Opens one file. The shape of the image is told by the file's length and frame numbers where none is given.
     ///
     /// # Errors
     /// [`Error::File`] when no shape fits, or more than one.
     pub fn open(path: &Path, shape: Option<Shape>, gain: Gain) -> Result<DatSource> {
-        let (blob, bytes) = Blob::open(path)?;
-        let shape = match shape {
-            Some(shape) => shape,
-            None => shape_of(&blob, bytes).map_err(|what| Error::file(path, what))?,
-        };
-        let stride = stride_of(shape);
-        Ok(DatSource {
-            path: path.to_path_buf(),
-            blob,
-            shape,
-            gain,
-            frames: bytes / stride,
-            rest: bytes % stride,
-            next: 0,
-            last: None,
-            health: Health::default(),
-            numbers: Vec::new(),
-            places: Vec::new(),
-        })
+        DatSource::open_alone(path, &OpenOptions { gain, dat_shape: shape, ..OpenOptions::default() })
     }
 
-    /// Collects the next frames, at most `room`.
-    fn plan(&mut self, room: usize) -> Result<()> {
-        self.numbers.clear();
-        self.places.clear();
-        while self.numbers.len() < room && self.next < self.frames {
-            let at = self.next * stride_of(self.shape);
-            let number = number_at(&self.blob, at).map_err(|e| Error::io(&self.path, e))?;
-            self.next += 1;
-            match self.last {
-                Some(last) if number <= last => {
-                    if self.health.repeated_frames == 0 {
-                        let what =
-                            format!("frame {number} comes after frame {last}: such frames are left out");
-                        self.health.warnings.push(format!("{}: {what}", self.path.display()));
-                    }
-                    self.health.repeated_frames += 1;
-                    continue;
-                }
-                Some(last) => self.health.gaps += number - last - 1,
-                None => {}
+    /// Opens one file, whatever stands beside it.
+    ///
+    /// # Errors
+    /// As [`DatSource::open`].
+    pub fn open_alone(path: &Path, options: &OpenOptions) -> Result<DatSource> {
+        let parts = vec![Part::on_disk(path.to_path_buf(), 0)?];
+        let how = (options.gain, options.keep_going);
+        DatSource::of(path, path.display().to_string(), parts, options.dat_shape, how)
+    }
+
+    /// Opens the series that a file belongs to: the files beside it whose names differ in the index at the end only
+    /// (`NAME_f00000.dat`, or `NAME_000000.dat` with six digits). Any other file is opened alone.
+    ///
+    /// # Errors
+    /// As [`DatSource::open`].
+    pub fn open_series(path: &Path, options: &OpenOptions) -> Result<DatSource> {
+        let how = (options.gain, options.keep_going);
+        let own = path.file_name().and_then(|n| dat_name(&n.to_string_lossy()));
+        let Some(own) = own else {
+            return DatSource::open_alone(path, options);
+        };
+        super::read_at::plain_file(path)?;
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut parts = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|e| Error::io(folder, e))? {
+            let name = entry.map_err(|e| Error::io(folder, e))?.file_name();
+            let Some(found) = dat_name(&name.to_string_lossy()).filter(|n| n.is_beside(&own)) else {
+                continue;
+            };
+            parts.push(Part::on_disk(folder.join(name), found.index)?);
+        }
+        parts.sort_by_key(Part::index);
+        let name = match parts.len() {
+            1 => path.display().to_string(),
+            n => format!("{} and {} more files of its series", path.display(), n - 1),
+        };
+        DatSource::of(path, name, parts, options.dat_shape, how)
+    }
+
+    fn of(
+        path: &Path,
+        name: String,
+        parts: Vec<Part>,
+        shape: Option<Shape>,
+        (gain, keep_going): (Gain, bool),
+    ) -> Result<DatSource> {
+        let shape = match shape {
+            Some(shape) => shape,
+            None => {
+                let (blob, bytes) = Blob::open(path)?;
+                shape_of(&blob, bytes).map_err(|what| Error::file(path, what))?
             }
-            self.last = Some(number);
-            self.numbers.push(number);
-            self.places.push(at + HEADER);
-        }
-        if self.numbers.is_empty() && room > 0 && self.rest > 0 {
-            return Err(Error::file(
-                &self.path,
-                format!(
-                    "ends inside the frame after its {} whole ones: {} of its {} bytes were found (read the whole ones \
-                     only, or bring the whole file)",
-                    self.frames,
-                    self.rest,
-                    stride_of(self.shape)
-                ),
-            ));
-        }
-        Ok(())
+        };
+        let frames = Assembly::of_dat(name, shape, parts, gain, keep_going);
+        Ok(DatSource { frames: frames.map_err(|what| Error::file(path, what))? })
     }
 }
 
@@ -121,12 +109,18 @@ fn shape_of(blob: &Blob, bytes: u64) -> std::result::Result<Shape, String> {
             (0..(bytes / stride).min(4)).map(|k| number_at(blob, k * stride).unwrap_or(u64::MAX)).collect();
         numbers.windows(2).all(|w| w[0] < w[1] && w[1] - w[0] < FAR)
     };
-    let fits = |whole: bool| {
-        let fits = |s: &Shape| bytes >= stride_of(*s) && (!whole || bytes.is_multiple_of(stride_of(*s)));
-        DAT_SHAPES.into_iter().filter(fits).filter(|s| ascending(*s)).collect::<Vec<_>>()
+    let of_size = |whole: bool| {
+        let fits = move |s: &Shape| bytes >= stride_of(*s) && (!whole || bytes.is_multiple_of(stride_of(*s)));
+        DAT_SHAPES.into_iter().filter(fits)
     };
-    // A file that was cut fills no shape; its frame numbers still tell, from the second frame on.
-    let candidates = Some(fits(true)).filter(|c| !c.is_empty()).unwrap_or_else(|| fits(false));
+    // A file that was cut fills no shape; its frame numbers still tell, from the second frame on. One whose length fits one
+    // shape only may have any numbers.
+    let mut candidates: Vec<_> = of_size(true).filter(|s| ascending(*s)).collect();
+    if candidates.is_empty() {
+        candidates = Some(of_size(true).collect::<Vec<_>>())
+            .filter(|c| c.len() == 1)
+            .unwrap_or_else(|| of_size(false).filter(|s| ascending(*s)).collect());
+    }
     match candidates.as_slice() {
         [shape] => Ok(*shape),
         [] => Err(format!(
@@ -141,58 +135,30 @@ fn shape_of(blob: &Blob, bytes: u64) -> std::result::Result<Shape, String> {
 
 impl Source for DatSource {
     fn name(&self) -> String {
-        self.path.display().to_string()
+        self.frames.name().to_string()
     }
 
     fn shape(&self) -> Shape {
-        self.shape
+        self.frames.shape()
     }
 
     fn remaining(&self) -> Option<u64> {
-        Some(self.frames - self.next)
+        Some(self.frames.left())
     }
 
     fn read(&mut self, into: &mut FrameBuf) -> Result<usize> {
-        Error::check_shape(&self.name(), self.shape, into.shape())?;
-        self.plan(into.capacity() - into.len())?;
-        // Nothing in the file tells of lost packets.
-        let (shape, rule) = (self.shape, Rule { gain: self.gain, ones_are_lost: true });
-        let (mut lost, mut others) = (0, 0);
-        into.extend(&self.numbers, |memory| {
-            let found: std::io::Result<Vec<Found>> = memory
-                .par_chunks_exact_mut(shape.pixels())
-                .zip(self.places.par_iter())
-                .map(|(frame, at)| {
-                    self.blob.read_exact_at(bytemuck::cast_slice_mut(frame), *at)?;
-                    Ok(decode_rows(frame, shape, rule))
-                })
-                .collect();
-            let mut masks = Vec::new();
-            for (frame, found) in found.map_err(|e| Error::io(&self.path, e))?.into_iter().enumerate() {
-                (lost, others) = (lost + found.lost, others + found.gain);
-                masks.extend(found.mask.filter(|m| !m.is_empty()).map(|mask| LostPixels { frame, mask }));
-            }
-            Ok(masks)
-        })?;
-        self.health.lost_pixels += lost;
-        self.health.gain_pixels += others;
-        Ok(self.numbers.len())
+        self.frames.read(into)
     }
 
     fn skip(&mut self, frames: u64) -> Result<Skipped> {
-        let mut skipped = Skipped::default();
-        while skipped.frames < frames {
-            match self.plan(1024.min(frames - skipped.frames) as usize) {
-                Ok(()) if self.numbers.is_empty() => break,
-                Ok(()) => skipped.add(&self.numbers),
-                Err(e) if skipped.frames == 0 => return Err(e),
-                Err(_) => break,
-            }
-        }
-        Ok(skipped)
+        self.frames.skip(frames)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { detector: Some("Jungfrau".into()), ..Facts::default() }
     }
 
     fn health(&self) -> Health {
-        self.health.clone()
+        self.frames.health(true)
     }
 }

@@ -1,6 +1,6 @@
 //! From the name of a file to what reads or writes it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, Error, Params, Payload, Result, Shape};
 
@@ -8,19 +8,21 @@ use super::clust::{ClustReader, ClustSink};
 use super::columns::{NpySink, NpzSink};
 use super::dat::DatSource;
 use super::npy::NpySource;
-use super::raw::{self, Gain, RawReading, RawSource};
+use super::raw::{self, Board, Gain, RawReading, RawSource};
 use super::table::TableReader;
 use super::{Place, Results, Sink, Source};
 
 /// Choices that files leave to their reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// What becomes of pixels that are not in gain 0 (raw and `.dat`).
+    /// What becomes of pixels that are not in gain 0.
     pub gain: Gain,
     /// Which region of interest is read where a raw run has several.
     pub roi: Option<usize>,
     /// The shape of the images of a `.dat` file, where its length does not tell.
     pub dat_shape: Option<Shape>,
+    /// Which detector a chip test board read, where its master does not tell.
+    pub board: Option<Board>,
     /// Goes on behind a damaged file or frame, which is left out or masked, counted and warned of, instead of ending with
     /// an error there.
     pub keep_going: bool,
@@ -97,13 +99,34 @@ pub fn open_source(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>
     let kind = FrameFile::of(path)?;
     must_be_there(path)?;
     Ok(match kind {
-        FrameFile::Npy => Box::new(NpySource::open(path)?),
-        FrameFile::Dat => Box::new(DatSource::open(path, options.dat_shape, options.gain)?),
-        FrameFile::RawMaster => {
-            let reading = RawReading { gain: options.gain, roi: options.roi };
-            Box::new(RawSource::open(path, &reading)?)
-        }
+        FrameFile::Npy => Box::new(NpySource::open(path)?.gain(options.gain).keep_going(options.keep_going)),
+        FrameFile::Dat => Box::new(DatSource::open_series(path, options)?),
+        FrameFile::RawMaster => Box::new(RawSource::open(path, &RawReading::from(options))?),
     })
+}
+
+/// Opens files of frames in the order given. Of a `.dat` series that is named by one file all files are read; where
+/// several of its files are named, these.
+///
+/// # Errors
+/// As [`open_source`].
+pub fn open_sources(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Box<dyn Source>>> {
+    let dat = |p: &Path| raw::dat_name(&p.file_name()?.to_string_lossy());
+    let mut all = Vec::new();
+    for (k, path) in paths.iter().enumerate() {
+        let has_company = dat(path).is_some_and(|own| {
+            let others = paths.iter().enumerate().filter(|(i, p)| *i != k && p.parent() == path.parent());
+            others.filter_map(|(_, p)| dat(p)).any(|other| other.is_beside(&own))
+        });
+        all.push(match has_company {
+            true => {
+                must_be_there(path)?;
+                Box::new(DatSource::open_alone(path, options)?)
+            }
+            false => open_source(path, options)?,
+        });
+    }
+    Ok(all)
 }
 
 /// Starts a file for the clusters of a finder with these parameters, by its extension: `.clust`, `.npz` or `.npy`. What is no

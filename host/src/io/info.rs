@@ -84,7 +84,7 @@ pub fn info(
         "npy" => of_npy(path)?,
         _ => match FrameFile::of(path)? {
             FrameFile::Dat => {
-                let mut source = DatSource::open(path, options.dat_shape, options.gain)?;
+                let mut source = DatSource::open_series(path, options)?;
                 let mut info = Info::new("frames, JUNGFRAU .dat");
                 info.row("rows x cols", source.shape());
                 info.walk(&mut source);
@@ -125,8 +125,7 @@ fn of_raw(path: &Path, options: &OpenOptions) -> Result<Info> {
     for (key, value) in &m.other {
         info.row(key, value);
     }
-    let reading = RawReading { gain: options.gain, roi: options.roi };
-    match RawSource::open(path, &reading) {
+    match RawSource::open(path, &RawReading::from(options)) {
         Ok(mut source) => {
             info.row("rows x cols", source.shape());
             for (d, files, frames) in source.ports() {

@@ -18,6 +18,8 @@ mod checked;
 mod clust;
 mod columns;
 mod dat;
+mod decoding;
+mod facts;
 mod files;
 mod info;
 mod marks;
@@ -38,13 +40,14 @@ pub use batch::Batch;
 pub use clust::{ClustReader, ClustSink};
 pub use columns::{NpySink, NpzSink};
 pub use dat::{DAT_SHAPES, DatSource};
-pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source};
+pub use facts::{Facts, Mismatch};
+pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source, open_sources};
 pub use info::{Info, info};
 pub use mask::{load_mask, save_mask};
 pub use npy::{NpyFrames, NpySource, write_image};
 pub use output::{Leftover, Output, Place, discard_outputs, leftovers};
-pub use pedestal::{load_pedestal, save_pedestal};
-pub use raw::{Gain, Master, RawReading, RawSource};
+pub use pedestal::{load_pedestal, load_pedestal_facts, save_pedestal, save_pedestal_with};
+pub use raw::{Board, Gain, Master, RawReading, RawSource};
 pub use raw_write::{RawOptions, RawWriter};
 pub(crate) use results::Kind;
 pub use results::Results;
@@ -90,6 +93,11 @@ pub trait Source: Send {
             }
         }
         Ok(skipped)
+    }
+
+    /// How the frames were taken, as far as it is known.
+    fn facts(&self) -> Facts {
+        Facts::default()
     }
 
     /// The files that frames have come from so far, where they are more than the one that [`Source::name`] tells.
@@ -181,6 +189,9 @@ pub struct Health {
     pub damaged_files: u64,
     /// Frames in them that were not read, as far as that is known.
     pub unread_frames: u64,
+    /// One bit for every storage cell of a JUNGFRAU that frames came from, bit 0 for cell 0. More than one has more than
+    /// one pedestal.
+    pub storage_cells: u16,
     /// Sentences for the user, each once.
     pub warnings: Vec<String>,
 }
@@ -193,6 +204,7 @@ impl std::ops::AddAssign for Health {
         self.lost_packets += other.lost_packets;
         self.lost_pixels += other.lost_pixels;
         self.gain_pixels += other.gain_pixels;
+        self.storage_cells |= other.storage_cells;
         self.damaged_files += other.damaged_files;
         self.unread_frames += other.unread_frames;
         for warning in other.warnings {

@@ -5,6 +5,7 @@ use std::path::Path;
 use scheidegg_finder::{Error, Pedestal, PixelMask, Plane, Result, Shape};
 
 use super::archive::write_npz;
+use super::facts::Facts;
 use super::npy::{Dtype, NpyHeader, Scalar};
 use super::npz::{Array, Npz};
 use super::output::Place;
@@ -16,6 +17,14 @@ use super::output::Place;
 /// # Errors
 /// As [`Output::create`](super::Output::create).
 pub fn save_pedestal(place: impl Into<Place>, pedestal: &Pedestal) -> Result<()> {
+    save_pedestal_with(place, pedestal, &Facts::default())
+}
+
+/// As [`save_pedestal`], with how its dark frames were taken: an array `facts` of bytes, a JSON object.
+///
+/// # Errors
+/// As [`save_pedestal`].
+pub fn save_pedestal_with(place: impl Into<Place>, pedestal: &Pedestal, facts: &Facts) -> Result<()> {
     pedestal.validate()?;
     let sides = [pedestal.shape.rows as u64, pedestal.shape.cols as u64];
     let array = |descr: &str, shape: &[u64], bytes: &[u8]| {
@@ -41,7 +50,27 @@ pub fn save_pedestal(place: impl Into<Place>, pedestal: &Pedestal) -> Result<()>
         let bytes: Vec<u8> = (0..pedestal.shape.pixels()).map(|i| u8::from(mask.contains_index(i))).collect();
         members.push(("untrained", array("|b1", &sides, &bytes)));
     }
+    if *facts != Facts::default() {
+        let text = serde_json::to_vec(facts).map_err(|e| Error::Other(e.to_string()))?;
+        members.push(("facts", array("|u1", &[text.len() as u64], &text)));
+    }
     write_npz(place, &members)
+}
+
+/// How the dark frames of a saved pedestal were taken; nothing is known of those of a file without `facts`.
+///
+/// # Errors
+/// [`Error::File`] for a file that is not whole, or facts that are none.
+pub fn load_pedestal_facts(path: &Path) -> Result<Facts> {
+    let err = |what: String| Error::file(path, format!("array facts {what}"));
+    let Some(array) = Npz::open(path)?.array("facts")? else { return Ok(Facts::default()) };
+    if array.header.dtype != Dtype::One(Scalar::new('u', 1))
+        || array.header.shape.iter().any(|n| *n > 1 << 20)
+    {
+        return Err(err(format!("is {} {:?}, expected |u1", array.header.dtype, array.header.shape)));
+    }
+    let text: Vec<u8> = array.values("facts", path)?;
+    serde_json::from_slice(&text).map_err(|e| err(format!("is no JSON of facts: {e}")))
 }
 
 /// Loads a pedestal that [`save_pedestal`] saved.

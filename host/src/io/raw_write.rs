@@ -11,7 +11,7 @@ use super::raw::{Detector, Header, PacketSet};
 /// What a raw run looks like.
 #[derive(Clone, Debug)]
 pub struct RawOptions {
-    /// The detector. [`Detector::Moench03`] cannot be written.
+    /// The detector. A [`Detector::Board`] cannot be written.
     pub detector: Detector,
     /// Rows and columns of the whole image.
     pub shape: Shape,
@@ -75,7 +75,7 @@ impl RawWriter {
     /// [`Error::Param`] for a shape that modules and ports do not divide, or what the system says about the folder.
     pub fn create(folder: impl Into<Place>, name: &str, options: &RawOptions) -> Result<RawWriter> {
         let (Place { path: folder, keep }, o) = (folder.into(), options.clone());
-        if o.detector == Detector::Moench03 {
+        if matches!(o.detector, Detector::Board(_)) {
             return Err(Error::param("detector", o.detector.name(), "Jungfrau or Moench"));
         }
         if o.ports != 1 && o.ports != 2 {
@@ -191,6 +191,7 @@ impl RawWriter {
                 module: (d / self.options.ports) as u16,
                 row: down as u16,
                 column: across as u16,
+                spec3: 0,
                 detector: self.options.detector.header_code(),
                 version: 2,
                 caught,

@@ -1,8 +1,9 @@
 //! Reading from anywhere in a file, from many threads at once.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use scheidegg_finder::{Error, Result};
 
@@ -10,20 +11,97 @@ use scheidegg_finder::{Error, Result};
 #[derive(Clone, Debug)]
 pub(crate) enum Blob {
     /// On disk.
-    File(std::sync::Arc<File>),
+    File(Arc<File>),
     /// In memory: tests and fuzzing.
-    Memory(std::sync::Arc<[u8]>),
+    Memory(Arc<[u8]>),
+}
+
+/// What the system says of a file whose bytes can be read in any order.
+///
+/// # Errors
+/// A folder, and what can be read once and in order only.
+pub(crate) fn plain_file(path: &Path) -> Result<Metadata> {
+    let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
+    if meta.is_dir() {
+        return Err(Error::file(path, "is a folder: give a file"));
+    }
+    if !meta.is_file() {
+        return Err(Error::file(
+            path,
+            "is a named pipe or a device: frames are read from anywhere in a file, so write it to a file first and give that",
+        ));
+    }
+    Ok(meta)
+}
+
+/// A file that is open only while it is read: a run may have more files than a process may have open.
+#[derive(Debug)]
+pub(crate) struct Lazy {
+    path: PathBuf,
+    blob: Option<Blob>,
+}
+
+impl Lazy {
+    /// A file that is closed.
+    pub fn closed(path: &Path) -> Lazy {
+        Lazy { path: path.to_path_buf(), blob: None }
+    }
+
+    /// Bytes in memory, which stay.
+    pub fn memory(name: &str, bytes: &[u8]) -> Lazy {
+        Lazy { path: name.into(), blob: Some(Blob::Memory(Arc::from(bytes))) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file's bytes; opens it if it is not open.
+    pub fn open(&mut self) -> Result<Blob> {
+        if self.blob.is_none() {
+            self.blob = Some(Blob::open(&self.path)?.0);
+        }
+        Ok(self.blob.clone().expect("just opened"))
+    }
+
+    pub fn close(&mut self) {
+        if matches!(self.blob, Some(Blob::File(_))) {
+            self.blob = None;
+        }
+    }
 }
 
 impl Blob {
     /// Opens a file, and its length in bytes.
     pub fn open(path: &Path) -> Result<(Blob, u64)> {
+        // Before it is opened: opening a named pipe waits for whoever writes to it.
+        plain_file(path)?;
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
-        let meta = file.metadata().map_err(|e| Error::io(path, e))?;
-        if meta.is_dir() {
-            return Err(Error::file(path, "is a folder: give a file"));
+        let bytes = file.metadata().map_err(|e| Error::io(path, e))?.len();
+        Ok((Blob::File(Arc::new(file)), bytes))
+    }
+
+    /// Bytes that are there now.
+    pub fn bytes(&self) -> io::Result<u64> {
+        match self {
+            Blob::File(file) => file.metadata().map(|m| m.len()),
+            Blob::Memory(bytes) => Ok(bytes.len() as u64),
         }
-        Ok((Blob::File(std::sync::Arc::new(file)), meta.len()))
+    }
+
+    /// What a failed read of `what`, which ends at byte `end`, means to the user.
+    pub fn read_failed(&self, path: &Path, e: io::Error, what: &str, end: u64) -> Error {
+        if e.kind() != io::ErrorKind::UnexpectedEof {
+            return Error::io(path, e);
+        }
+        let now = self.bytes().map_or("fewer".into(), |b| b.to_string());
+        Error::file(
+            path,
+            format!(
+                "{what} ends at byte {end}, but the file has {now} now: it was cut or written anew while it was read (wait \
+                 until it is complete, or read the frames before only)"
+            ),
+        )
     }
 
     /// Fills `into` with the bytes at `offset`; an error when there are not so many.

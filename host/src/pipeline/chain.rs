@@ -2,7 +2,7 @@
 
 use scheidegg_finder::{Error, FrameBuf, Result, Shape};
 
-use crate::io::{Health, Skipped, Source};
+use crate::io::{Facts, Health, Skipped, Source};
 
 /// Sources one after the other, as one. Frame numbers ascend: a source whose numbers begin at or below the last one
 /// given is numbered onwards from there, and a warning says so.
@@ -15,21 +15,36 @@ pub struct Chain {
     last: Option<u64>,
     /// The first source that was numbered onwards, and how many were.
     renumbered: Option<(String, u64)>,
+    /// In what the sources were taken differently.
+    mismatches: Vec<String>,
+    /// An error behind frames that were given.
+    failed: Option<Error>,
 }
 
 impl Chain {
-    /// Chains sources of one shape.
+    /// Chains sources of one shape that were taken alike.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`] naming the first source of another shape, [`Error::Param`] for no source at all.
+    /// [`Error::ShapeMismatch`] naming the first source of another shape, [`Error::Param`] for no source at all, and what
+    /// [`Facts::check`] says of a source beside the first.
     pub fn new(sources: Vec<Box<dyn Source>>) -> Result<Self> {
+        Chain::forced(sources, false)
+    }
+
+    /// As [`Chain::new`]; with `force` sources that do not go together are only warned of.
+    ///
+    /// # Errors
+    /// As [`Chain::new`].
+    pub fn forced(sources: Vec<Box<dyn Source>>, force: bool) -> Result<Self> {
         let Some(first) = sources.first() else {
             return Err(Error::param("data", "no source", "at least one"));
         };
+        let mut mismatches = Vec::new();
         for s in &sources {
             Error::check_shape(&s.name(), first.shape(), s.shape())?;
+            mismatches.extend(s.facts().check(&s.name(), &first.facts(), &first.name(), force)?);
         }
-        Ok(Chain { sources, at: 0, offset: None, last: None, renumbered: None })
+        Ok(Chain { sources, at: 0, offset: None, last: None, renumbered: None, mismatches, failed: None })
     }
 
     /// What is added to the numbers of the source that is read, whose first frame has this number.
@@ -80,10 +95,20 @@ impl Source for Chain {
         let start = into.len();
         while !into.is_full() && self.at < self.sources.len() {
             let from = into.len();
-            let got = self.sources[self.at].read(into);
+            let got = match self.failed.take() {
+                Some(e) => Err(e),
+                None => self.sources[self.at].read(into),
+            };
             self.renumber(into, from);
-            if got? == 0 {
-                self.next_source();
+            match got {
+                Ok(0) => self.next_source(),
+                Ok(_) => {}
+                // The frames before it are whole; the error comes with the next call.
+                Err(e) if into.len() > start => {
+                    self.failed = Some(e);
+                    break;
+                }
+                Err(e) => return Err(e),
             }
         }
         Ok(into.len() - start)
@@ -112,8 +137,13 @@ impl Source for Chain {
         Ok(all)
     }
 
+    fn facts(&self) -> Facts {
+        self.sources[0].facts()
+    }
+
     fn health(&self) -> Health {
         let mut all = Health::default();
+        all.warnings.extend(self.mismatches.iter().cloned());
         if let Some((name, count)) = &self.renumbered {
             let more = if *count > 1 { format!(" (as those of {} more)", count - 1) } else { String::new() };
             all.warnings.push(format!(

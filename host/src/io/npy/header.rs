@@ -219,6 +219,12 @@ mod tests {
         // The length stays when the number of rows becomes known.
         let lengths = [0, 9, 10, u64::MAX].map(|n| NpyHeader::write("'<f8'", &[n, 1]).len());
         assert!(lengths.iter().all(|l| *l == lengths[0]));
+        for rows in [1, 10, 1 << 20, 1 << 40, u64::MAX] {
+            for descr in ["'<u2'", "'<f8'", "[('frame', '<u8'), ('x', '<u2')]"] {
+                let length = |n| NpyHeader::write(descr, &[n, rows]).len();
+                assert_eq!(length(0), length(u64::MAX), "{descr}, {rows}");
+            }
+        }
     }
 
     #[test]
@@ -236,6 +242,8 @@ mod tests {
         for cut in 0..good.len() {
             assert!(NpyHeader::parse(&good[..cut]).is_err());
         }
+        assert_eq!(Scalar::parse(">u1"), Some(Scalar::new('u', 1)));
+        assert!(Scalar::parse(">u2").unwrap().big_endian);
         let mut newer = good.clone();
         newer[6] = 9;
         assert!(NpyHeader::parse(&newer).unwrap_err().contains("version 9"));

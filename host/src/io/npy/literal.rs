@@ -149,5 +149,8 @@ mod tests {
             assert_eq!(Literal::parse(not), None, "{not}");
         }
         assert_eq!(Literal::parse(&"(".repeat(100_000)), None);
+        let nested = |depth| Literal::parse(&format!("{}{}", "(".repeat(depth), ")".repeat(depth))).is_some();
+        assert!(nested(9) && !nested(10));
+        assert!(Literal::parse("{'a': 1}").is_some() && Literal::parse("{'a': 1 'b': 2}").is_none());
     }
 }

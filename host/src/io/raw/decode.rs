@@ -13,8 +13,20 @@ pub enum Gain {
     /// They are masked for the frame and counted: a pedestal of gain 0 says nothing of them.
     #[default]
     MaskOthers,
-    /// Their 14 bits are kept as if they were gain 0: for detectors whose top bits are not gain.
+    /// Their 14 bits are kept as if they were gain 0: for detectors whose top bits are neither gain nor charge.
     KeepValue,
+    /// No bits of a word are gain: all 16 are charge.
+    None,
+}
+
+impl Gain {
+    /// Bits of a word that are charge.
+    const fn charge(self) -> u16 {
+        match self {
+            Gain::MaskOthers | Gain::KeepValue => CHARGE,
+            Gain::None => u16::MAX,
+        }
+    }
 }
 
 /// What was found in one frame.
@@ -26,6 +38,10 @@ pub(crate) struct Found {
     pub lost: u64,
     /// How many of them were in another gain.
     pub gain: u64,
+    /// How many of them no port has.
+    pub absent: u64,
+    /// Whether the file ended inside the frame, whose other pixels are lost.
+    pub cut: bool,
 }
 
 impl Found {
@@ -36,7 +52,7 @@ impl Found {
 
     /// Counts the lost pixels once all are masked.
     pub fn count_lost(&mut self) {
-        self.lost = self.mask.as_ref().map_or(0, |m| m.count() as u64) - self.gain;
+        self.lost = self.mask.as_ref().map_or(0, |m| m.count() as u64) - self.gain - self.absent;
     }
 }
 
@@ -50,13 +66,14 @@ pub(crate) struct Rule {
 }
 
 /// Turns the words of one row of a port into charge, in place. `first` is the frame's index of the first of them. A row
-/// of nothing but 0xFFFF was lost, whatever its header says: no pixel row is saturated in the lowest gain throughout.
+/// of nothing but 0xFFFF was lost, whatever its header says: no pixel row is saturated in the lowest gain throughout. A
+/// single 0xFFFF is a saturated pixel where all 16 bits are charge.
 pub(super) fn row(words: &mut [u16], first: usize, shape: Shape, rule: Rule, found: &mut Found) {
     let (any, all) = words.iter().fold((0, LOST), |(any, all), w| (any | w, all & w));
     if any & !CHARGE == 0 {
         return;
     }
-    if all == LOST || rule.ones_are_lost {
+    if all == LOST || (rule.ones_are_lost && rule.gain != Gain::None) {
         for (i, _) in words.iter().enumerate().filter(|w| *w.1 == LOST) {
             found.mask(shape).insert_index(first + i);
         }
@@ -72,12 +89,11 @@ pub(super) fn row(words: &mut [u16], first: usize, shape: Shape, rule: Rule, fou
         }
         found.gain += others;
     }
-    words.iter_mut().for_each(|w| *w &= CHARGE);
+    words.iter_mut().for_each(|w| *w &= rule.gain.charge());
 }
 
-/// Turns a whole image, row by row, into charge.
-pub(crate) fn rows(words: &mut [u16], shape: Shape, rule: Rule) -> Found {
-    let mut found = Found::default();
+/// Turns a whole image, row by row, into charge; `found` is what is known of it before.
+pub(crate) fn rows(words: &mut [u16], shape: Shape, rule: Rule, mut found: Found) -> Found {
     for (r, words) in words.chunks_exact_mut(shape.cols).enumerate() {
         row(words, r * shape.cols, shape, rule, &mut found);
     }
@@ -131,8 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn sixteen_bits_of_charge_are_left_alone() {
+        let (mut words, mut found) = ([5, 0x4006, 0xffff, 0xc000], Found::default());
+        row(&mut words, 0, SHAPE, Rule { gain: Gain::None, ones_are_lost: true }, &mut found);
+        assert_eq!(words, [5, 0x4006, 0xffff, 0xc000]);
+        assert!(found.mask.is_none() && found.gain == 0);
+    }
+
+    #[test]
     fn a_row_of_ones_was_lost_in_any_case() {
-        for gain in [Gain::MaskOthers, Gain::KeepValue] {
+        for gain in [Gain::MaskOthers, Gain::KeepValue, Gain::None] {
             let (mut words, mut found) = ([0xffff; 4], Found::default());
             row(&mut words, 4, SHAPE, rule(gain), &mut found);
             assert_eq!(found.mask.unwrap().indices().collect::<Vec<_>>(), [4, 5, 6, 7]);

@@ -86,6 +86,19 @@ impl Fields {
         number.map(Some).ok_or_else(|| format!("\"{key}\" is {}, expected a number", shortened(&value)))
     }
 
+    /// A list of indices.
+    pub fn indices(&mut self, keys: &[&str]) -> Said<Vec<usize>> {
+        let Some((key, value)) = self.take(keys) else { return Ok(Vec::new()) };
+        let all: Option<Vec<usize>> = match &value {
+            Value::Array(all) => all.iter().map(side).collect(),
+            Value::String(s) if matches!(s.trim(), "" | "[]") => Some(Vec::new()),
+            Value::String(s) => list(s).map(|l| l.iter().filter_map(|n| usize::try_from(*n).ok()).collect()),
+            Value::Null => Some(Vec::new()),
+            _ => None,
+        };
+        all.ok_or_else(|| format!("\"{key}\" is {}, expected a list of port numbers", shortened(&value)))
+    }
+
     /// `{x, y}` or `[x, y]`.
     pub fn pair(&mut self, keys: &[&str]) -> Said<Option<(usize, usize)>> {
         let Some((key, value)) = self.take(keys) else { return Ok(None) };

@@ -1,5 +1,7 @@
 //! The header in front of every image of an SLS raw data file.
 
+use super::boards::Board;
+
 /// Which detector wrote a raw file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Detector {
@@ -7,8 +9,8 @@ pub enum Detector {
     Jungfrau,
     /// MÖNCH read by its own firmware: 400 x 400 pixels a module, row by row.
     Moench,
-    /// MÖNCH 03 read by a chip test board: 5000 samples of 32 ADCs make 400 x 400 pixels.
-    Moench03,
+    /// A MÖNCH read by a chip test board.
+    Board(Board),
 }
 
 impl Detector {
@@ -17,7 +19,7 @@ impl Detector {
         match self {
             Detector::Jungfrau => "Jungfrau",
             Detector::Moench => "Moench",
-            Detector::Moench03 => "ChipTestBoard",
+            Detector::Board(_) => "ChipTestBoard",
         }
     }
 
@@ -25,7 +27,7 @@ impl Detector {
     pub const fn header_code(self) -> u8 {
         match self {
             Detector::Jungfrau => 3,
-            Detector::Moench03 => 4,
+            Detector::Board(_) => 4,
             Detector::Moench => 5,
         }
     }
@@ -38,8 +40,40 @@ impl Detector {
         match self {
             Detector::Jungfrau => 8192,
             Detector::Moench => 6400,
-            Detector::Moench03 => 8144,
+            Detector::Board(_) => 8144,
         }
+    }
+}
+
+/// How a file describes each of its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// SLS raw: [`Header`].
+    Sls,
+    /// JUNGFRAU `.dat`: the number of the frame and its bunch, `u64` each.
+    Dat,
+}
+
+impl Form {
+    /// Bytes in front of an image.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Form::Sls => Header::BYTES,
+            Form::Dat => 16,
+        }
+    }
+
+    /// Reads what is in front of an image.
+    pub fn parse(self, bytes: &[u8]) -> Header {
+        let mut whole = [0; Header::BYTES];
+        match self {
+            Form::Sls => whole.copy_from_slice(bytes),
+            Form::Dat => {
+                whole[..8].copy_from_slice(&bytes[..8]);
+                whole[16..24].copy_from_slice(&bytes[8..16]);
+            }
+        }
+        Header::parse(&whole)
     }
 }
 
@@ -62,6 +96,8 @@ pub struct Header {
     pub row: u16,
     /// Column of the port in the detector, in ports.
     pub column: u16,
+    /// Detector dependent: gain and storage cell of a JUNGFRAU, see [`Header::storage_cell`].
+    pub spec3: u32,
     /// Which detector: 1 Eiger, 3 Jungfrau, 4 chip test board, 5 Moench, 6 Mythen3, 7 Gotthard2.
     pub detector: u8,
     /// Version of the header.
@@ -137,10 +173,16 @@ impl Header {
             module: u16_at(32),
             row: u16_at(34),
             column: u16_at(36),
+            spec3: u32_at(40),
             detector: b[46],
             version: b[47],
             caught: PacketSet(std::array::from_fn(|k| u64_at(48 + 8 * k))),
         }
+    }
+
+    /// Storage cell of a JUNGFRAU that took the frame.
+    pub fn storage_cell(&self) -> u8 {
+        (self.spec3 >> 8 & 0xf) as u8
     }
 
     /// The bytes of the header.
@@ -154,6 +196,7 @@ impl Header {
         b[32..34].copy_from_slice(&self.module.to_le_bytes());
         b[34..36].copy_from_slice(&self.row.to_le_bytes());
         b[36..38].copy_from_slice(&self.column.to_le_bytes());
+        b[40..44].copy_from_slice(&self.spec3.to_le_bytes());
         b[46] = self.detector;
         b[47] = self.version;
         for (word, to) in self.caught.0.iter().zip(b[48..].chunks_exact_mut(8)) {
@@ -178,6 +221,7 @@ mod tests {
             module: 3,
             row: 1,
             column: 2,
+            spec3: 0x1101,
             detector: 3,
             version: 2,
             caught: PacketSet::first(127),
@@ -197,5 +241,6 @@ mod tests {
         set.remove(5);
         assert_eq!((set.count_below(128), set.count_below(6), set.end()), (126, 5, 127));
         assert!(set.contains(6) && !set.contains(5) && !set.contains(600));
+        assert!(PacketSet::first(512).contains(511) && !PacketSet::first(512).contains(512));
     }
 }

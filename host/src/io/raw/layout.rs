@@ -46,6 +46,11 @@ pub(super) struct Layout {
     pub shape: Shape,
     /// The ports that have a part in it.
     pub ports: Vec<PortView>,
+    /// Pixels of it that no port has.
+    pub absent: Option<PixelMask>,
+    /// Rows and columns of the whole detector, and the part of it that is the frame.
+    pub whole: Option<Shape>,
+    pub region: Option<Roi>,
 }
 
 impl Layout {
@@ -91,12 +96,11 @@ impl Layout {
             });
         }
         let shape = Shape { rows: roi.ymax + 1 - roi.ymin, cols: roi.xmax + 1 - roi.xmin };
-        Ok(Layout { shape, ports })
+        Ok(Layout { shape, ports, absent: None, whole: Some(whole), region: Some(roi) })
     }
 
     /// One chip test board.
-    pub fn of_board(image_bytes: usize) -> Layout {
-        let shape = moench03::SHAPE;
+    pub fn of_board(shape: Shape, image_bytes: usize) -> Layout {
         let view = PortView {
             port: 0,
             full: shape,
@@ -106,7 +110,44 @@ impl Layout {
             col: 0,
             image_bytes,
         };
-        Layout { shape, ports: vec![view] }
+        Layout { shape, ports: vec![view], absent: None, whole: None, region: None }
+    }
+
+    /// The same without some ports: the image is the smallest one that holds the others, and pixels of it that no port has
+    /// are masked.
+    pub fn without(mut self, absent: &[usize]) -> Result<Layout, String> {
+        self.ports.retain(|p| !absent.contains(&p.port));
+        let edge = |f: fn(&PortView) -> usize| self.ports.iter().map(f);
+        let (Some(top), Some(left)) = (edge(|p| p.row).min(), edge(|p| p.col).min()) else {
+            return Err("none of its UDP ports has data: there is no image".into());
+        };
+        let (bottom, right) = (edge(|p| p.row + p.used.rows).max(), edge(|p| p.col + p.used.cols).max());
+        self.shape = Shape { rows: bottom.unwrap_or(top) - top, cols: right.unwrap_or(left) - left };
+        for port in &mut self.ports {
+            (port.row, port.col) = (port.row - top, port.col - left);
+        }
+        if let Some(r) = &mut self.region {
+            (r.xmin, r.ymin) = (r.xmin + left, r.ymin + top);
+            (r.xmax, r.ymax) = (r.xmin + self.shape.cols - 1, r.ymin + self.shape.rows - 1);
+        }
+        self.mask_ports(&[])
+    }
+
+    /// The same image with the pixels of these ports masked, and all others that no port has.
+    pub fn mask_ports(mut self, absent: &[usize]) -> Result<Layout, String> {
+        self.ports.retain(|p| !absent.contains(&p.port));
+        if self.ports.is_empty() {
+            return Err("none of its UDP ports has data: there is no image".into());
+        }
+        let mut bare = vec![true; self.shape.pixels()];
+        for port in &self.ports {
+            for r in 0..port.used.rows {
+                bare[(port.row + r) * self.shape.cols + port.col..][..port.used.cols].fill(false);
+            }
+        }
+        let mask = PixelMask::from_bools(self.shape, &bare).map_err(|e| e.to_string())?;
+        self.absent = Some(mask).filter(|m| !m.is_empty());
+        Ok(self)
     }
 }
 
@@ -125,10 +166,10 @@ impl Packets {
         /// Bytes of a chip test board's packet over a 1 Gb/s link (slsDetectorPackage).
         const SLOW_BOARD: usize = 1344;
         let bytes = match detector {
-            Detector::Moench03 if !ten_giga => SLOW_BOARD,
+            Detector::Board(_) if !ten_giga => SLOW_BOARD,
             d => d.packet_bytes(),
         };
-        let whole = detector == Detector::Moench03 || full_bytes.is_multiple_of(bytes);
+        let whole = matches!(detector, Detector::Board(_)) || full_bytes.is_multiple_of(bytes);
         let count = full_bytes.div_ceil(bytes);
         (whole && count <= PacketSet::CAPACITY).then_some(Packets { count, bytes })
     }
@@ -209,41 +250,17 @@ impl PortView {
         let (r, c) = (r.checked_sub(self.used.row)?, c.checked_sub(self.used.col)?);
         (r < self.used.rows && c < self.used.cols).then(|| (self.row + r) * cols + self.col + c)
     }
-}
 
-/// MÖNCH 03 behind a chip test board: 32 ADCs take 5000 samples each.
-pub(super) mod moench03 {
-    use scheidegg_finder::Shape;
-
-    pub const SHAPE: Shape = Shape { rows: 400, cols: 400 };
-    const ADCS: usize = 32;
-    /// The first column of every ADC, which reads a block of 25 columns and 200 rows.
-    const BASE: [usize; ADCS] = [
-        300, 325, 350, 375, 300, 325, 350, 375, 200, 225, 250, 275, 200, 225, 250, 275, 100, 125, 150, 175,
-        100, 125, 150, 175, 0, 25, 50, 75, 0, 25, 50, 75,
-    ];
-
-    /// The pixel of a word of the image: ADC `word % 32` at sample `word / 32`.
-    pub fn pixel_of(word: usize) -> usize {
-        let (sample, adc) = (word / ADCS, word % ADCS);
-        let col = BASE[adc] + sample % 25;
-        // Two chips' halves are read away from the middle.
-        let row = if (adc / 4).is_multiple_of(2) { 199 - sample / 25 } else { 200 + sample / 25 };
-        row * SHAPE.cols + col
-    }
-
-    /// The word of every pixel.
-    pub fn words() -> Vec<u32> {
-        let mut words = vec![0; SHAPE.pixels()];
-        for word in 0..SHAPE.pixels() {
-            words[pixel_of(word)] = word as u32;
-        }
-        words
+    /// The pixel of the frame that a word of the image in the file is.
+    pub fn stored_pixel_of(&self, word: usize, cols: usize) -> Option<usize> {
+        let (r, c) = (word / self.stored.cols + self.stored.row, word % self.stored.cols + self.stored.col);
+        self.pixel_of(r * self.full.cols + c, cols)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::boards::Board;
     use super::*;
 
     const fn shape(rows: usize, cols: usize) -> Shape {
@@ -275,23 +292,52 @@ mod tests {
     }
 
     #[test]
+    fn ports_without_files_leave_the_image_or_are_masked() {
+        let all = || Layout::of_ports(shape(4, 6), shape(2, 2), None).unwrap();
+        let half = all().without(&[1, 3]).unwrap();
+        assert_eq!((half.shape, half.absent), (shape(4, 12), None));
+        let low = all().without(&[0, 2]).unwrap();
+        assert_eq!(
+            low.ports.iter().map(|p| (p.port, p.row, p.col)).collect::<Vec<_>>(),
+            [(1, 0, 0), (3, 0, 6)]
+        );
+        let l = all().without(&[2]).unwrap();
+        let absent = l.absent.unwrap();
+        assert_eq!((l.shape, absent.count()), (shape(8, 12), 24));
+        assert!(
+            absent.contains(0, 6)
+                && absent.contains(3, 11)
+                && !absent.contains(0, 5)
+                && !absent.contains(4, 6)
+        );
+        assert!(all().without(&[0, 1, 2, 3]).is_err());
+    }
+
+    #[test]
+    fn a_region_may_touch_every_edge_and_no_more() {
+        let roi = |xmin, xmax, ymin, ymax| Some(Roi { xmin, xmax, ymin, ymax });
+        let of = |roi| Layout::of_ports(shape(4, 6), shape(2, 2), roi);
+        assert_eq!(of(None).unwrap().shape, shape(8, 12));
+        let corner = of(roi(11, 99, 7, 99)).unwrap();
+        assert_eq!((corner.shape, corner.ports.len(), corner.ports[0].port), (shape(1, 1), 1, 3));
+        assert!(of(roi(12, 12, 0, 0)).unwrap_err().contains("outside"));
+        assert!(of(roi(0, 0, 8, 8)).unwrap_err().contains("outside"));
+        // One column of a port beside another port.
+        let seam = of(roi(5, 6, 0, 0)).unwrap();
+        assert_eq!(
+            seam.ports.iter().map(|p| (p.port, p.col, p.used.cols)).collect::<Vec<_>>(),
+            [(0, 0, 1), (2, 1, 1)]
+        );
+        assert!(Layout::of_ports(shape(1, 1), shape(32, 32), None).is_ok());
+        assert!(Layout::of_ports(shape(1, 1), shape(41, 25), None).unwrap_err().contains("at most 1024"));
+    }
+
+    #[test]
     fn a_region_across_ports_is_one_image() {
         let roi = Roi { xmin: 0, xmax: 1023, ymin: 250, ymax: 259 };
         let l = Layout::of_ports(shape(256, 1024), shape(2, 1), Some(roi)).unwrap();
         let at: Vec<_> = l.ports.iter().map(|p| (p.port, p.row, p.used.row, p.used.rows)).collect();
         assert_eq!(at, [(0, 0, 250, 6), (1, 6, 0, 4)]);
-    }
-
-    #[test]
-    fn moench03_uses_every_pixel_once() {
-        let mut seen = vec![false; 160_000];
-        (0..160_000).for_each(|w| assert!(!std::mem::replace(&mut seen[moench03::pixel_of(w)], true)));
-        // ADC 0 starts left of the upper half's middle row, ADC 4 in the lower half.
-        assert_eq!(moench03::pixel_of(0), 199 * 400 + 300);
-        assert_eq!(moench03::pixel_of(4), 200 * 400 + 300);
-        assert_eq!(moench03::pixel_of(32 * 26 + 31), 201 * 400 + 76);
-        let words = moench03::words();
-        assert!((0..160_000).all(|w| words[moench03::pixel_of(w)] as usize == w));
     }
 
     fn header(packets: u32, caught: PacketSet) -> Header {
@@ -305,13 +351,22 @@ mod tests {
         let own = Packets::of_detector(Detector::Jungfrau, 1 << 20, true).unwrap();
         assert_eq!(own, Packets { count: 128, bytes: 8192 });
         assert_eq!(Packets::of_detector(Detector::Moench, 320_000, true).unwrap().count, 50);
-        assert_eq!(Packets::of_detector(Detector::Moench03, 360_000, true).unwrap().count, 45);
-        assert_eq!(Packets::of_detector(Detector::Moench03, 360_000, false).unwrap().count, 268);
+        assert_eq!(Packets::of_detector(Detector::Board(Board::Moench03), 360_000, true).unwrap().count, 45);
+        assert_eq!(
+            Packets::of_detector(Detector::Board(Board::Moench03), 360_000, false).unwrap().count,
+            268
+        );
         assert_eq!(Packets::of_detector(Detector::Moench, 33 * 41 * 2, true), None);
+        assert_eq!(Packets::of_detector(Detector::Jungfrau, 512 * 8192, true).unwrap().count, 512);
+        assert_eq!(Packets::of_detector(Detector::Jungfrau, 513 * 8192, true), None);
+        assert!(own.fits(&header(128, PacketSet::first(128))));
+        assert!(
+            !own.fits(&header(129, PacketSet::first(128))) && !own.fits(&header(128, PacketSet::first(129)))
+        );
         let learnt = |all: &[Header]| Packets::of_headers(33 * 41 * 2, all.iter());
         assert_eq!(
-            learnt(&[header(2, PacketSet::first(2)), header(3, PacketSet::first(3))]).unwrap().count,
-            3
+            learnt(&[header(2, PacketSet::first(2)), header(3, PacketSet::first(3))]).unwrap(),
+            Packets { count: 3, bytes: 11 * 41 * 2 }
         );
         assert_eq!(learnt(&[header(2, PacketSet::first(2))]), None);
         assert_eq!(learnt(&[]), None);

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{Error, Result, Shape};
 
+use super::boards::Board;
 use super::fields::{Fields, Roi, Said};
 use super::header::Detector;
+use crate::io::read_at::plain_file;
 
 /// What a master file says of its run.
 ///
@@ -59,6 +61,12 @@ pub struct Master {
     pub analog_samples: Option<u64>,
     /// Which ADCs of a chip test board were read.
     pub adc_mask: u64,
+    /// Samples of digital lines that lie behind the analog ones, for a chip test board that was asked for them.
+    pub digital_samples: Option<u64>,
+    /// Whether nothing but the digital samples tells which detector a chip test board read.
+    pub board_is_guessed: bool,
+    /// UDP ports that sent nothing, by their index (8.1).
+    pub disabled_ports: Vec<usize>,
     /// Speed of the readout, as written (8.1).
     pub readout_speed: String,
     /// Entries that this list does not have, as text.
@@ -73,7 +81,7 @@ impl Master {
     pub fn read(path: &Path) -> Result<Master> {
         /// A master has some kilobytes; a data file given by mistake has gigabytes.
         const MOST: u64 = 16 << 20;
-        let bytes = std::fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
+        let bytes = plain_file(path)?.len();
         if bytes > MOST {
             return Err(Error::file(path, format!("{bytes} bytes: too large for a master file")));
         }
@@ -85,9 +93,14 @@ impl Master {
     /// # Errors
     /// [`Error::File`] that names the key which is missing or wrong.
     pub fn parse(path: &Path, content: &[u8]) -> Result<Master> {
+        if content.starts_with(&[0xff, 0xfe]) || content.starts_with(&[0xfe, 0xff]) {
+            return Err(Error::file(path, "is text of 16 bits a character (UTF-16): save it as UTF-8"));
+        }
         let Ok(text) = std::str::from_utf8(content) else {
             return Err(Error::file(path, "is not text: not a master file"));
         };
+        // Editors put a byte order mark in front.
+        let text = text.trim_start_matches('\u{feff}');
         let is_json = text.trim_start().starts_with('{');
         let fields = if is_json { Fields::from_json(text) } else { Fields::from_text(text) };
         fields.and_then(|f| Master::build(path, f)).map_err(|what| Error::file(path, what))
@@ -117,6 +130,9 @@ impl Master {
         let ten_giga = f.number(&["Ten Giga"])?;
         let analog_flag = f.number(&["Analog Flag"])?;
         let analog_samples = f.number(&["Analog Samples"])?;
+        let digital_flag = f.number(&["Digital Flag"])?;
+        let digital_samples = f.number(&["Digital Samples"])?;
+        let disabled_ports = f.indices(&["UDP Ports Disabled", "Disabled"])?;
         let adc_mask = f.number(&["ADC Mask"])?;
         let readout_speed = text(&mut f, &["Readout Speed"]);
         f.text(&["Frame Header Format"]);
@@ -149,7 +165,6 @@ impl Master {
             path: path.to_path_buf(),
             version,
             timestamp,
-            detector_type,
             timing_mode,
             geometry,
             image_bytes: image_bytes as usize,
@@ -169,21 +184,27 @@ impl Master {
             ten_giga: ten_giga.unwrap_or(1) != 0,
             analog_samples: analog_samples.filter(|_| analog_flag != Some(0)),
             adc_mask: adc_mask.unwrap_or(0xffff_ffff),
+            board_is_guessed: !detector_type.eq_ignore_ascii_case("moench"),
+            digital_samples: digital_samples.filter(|n| digital_flag != Some(0) && *n > 0),
+            disabled_ports,
             readout_speed,
+            detector_type,
             other: f.rest(),
         })
     }
 
-    /// Which of the detectors that the finder is for took the run.
+    /// Which of the detectors that the finder is for took the run. `board` is what a chip test board read, where the user
+    /// says so.
     ///
     /// # Errors
-    /// [`Error::File`] for any other detector, by name, and for images of another kind than 16-bit charge.
-    pub fn detector(&self) -> Result<Detector> {
+    /// [`Error::File`] for any other detector, by name, for images of another kind than 16-bit charge, and for a chip test
+    /// board whose detector nothing tells.
+    pub fn detector(&self, board: Option<Board>) -> Result<Detector> {
         let err = |what: String| Err(Error::file(&self.path, what));
         let analog = self.analog_samples.is_some();
         let detector = match self.detector_type.to_ascii_lowercase().as_str() {
             "jungfrau" => Detector::Jungfrau,
-            "chiptestboard" | "moench" if analog => Detector::Moench03,
+            "chiptestboard" | "moench" if analog => Detector::Board(self.board(board)?),
             "moench" => Detector::Moench,
             "chiptestboard" => {
                 return err(
@@ -198,24 +219,18 @@ impl Master {
             }
             _ => {
                 return err(format!(
-                    "detector type \"{}\" is not known, expected Jungfrau, Moench or ChipTestBoard (MÖNCH 03)",
+                    "detector type \"{}\" is not known, expected Jungfrau, Moench or ChipTestBoard (MÖNCH 03, 04, 05)",
                     self.detector_type
                 ));
             }
         };
-        if detector == Detector::Moench03 {
-            if self.analog_samples != Some(5000) || self.adc_mask != 0xffff_ffff || self.image_bytes < 320_000
-            {
-                return err(format!(
-                    "{} analog samples of ADCs {:#x} in {} bytes: a MÖNCH 03 image is 5000 samples of all 32 ADCs",
-                    self.analog_samples.unwrap_or(0),
-                    self.adc_mask,
-                    self.image_bytes
-                ));
-            }
-        } else if self.dynamic_range != 16 {
+        if matches!(detector, Detector::Board(_)) {
+            return Ok(detector);
+        }
+        if self.dynamic_range != 16 {
             return err(format!("\"Dynamic Range\" is {}, expected 16 bits a pixel", self.dynamic_range));
-        } else if self.rois.is_empty() && self.image_bytes != self.port.pixels() * 2 {
+        }
+        if self.rois.is_empty() && self.image_bytes != self.port.pixels() * 2 {
             return err(format!(
                 "the image of a port has {} bytes, expected {} for {} pixels of 16 bits",
                 self.image_bytes,
@@ -224,5 +239,40 @@ impl Master {
             ));
         }
         Ok(detector)
+    }
+
+    /// What a chip test board read. MÖNCH 03 and 04 take as many samples of as many ADCs: a master of type Moench is a
+    /// MÖNCH 03, digital samples behind the analog ones are a MÖNCH 04's, and else nothing tells.
+    fn board(&self, said: Option<Board>) -> Result<Board> {
+        let (samples, adcs) = (self.analog_samples.unwrap_or(0), self.adc_mask.count_ones() as usize);
+        let board = match said {
+            Some(board) => board,
+            None if samples == Board::Moench05.samples() => Board::Moench05,
+            None if !self.board_is_guessed => Board::Moench03,
+            None if self.digital_samples.is_some() => Board::Moench04,
+            None if samples == Board::Moench03.samples() => {
+                return Err(Error::file(
+                    &self.path,
+                    "a chip test board read either a MÖNCH 03 or a MÖNCH 04, whose pixels lie in another order: say which \
+                     (board = moench03 or moench04)",
+                ));
+            }
+            None => Board::Moench03,
+        };
+        let bytes = board.samples() as usize * adcs * 2;
+        if samples != board.samples() || !board.takes_adcs(adcs) || self.image_bytes < bytes {
+            return Err(Error::file(
+                &self.path,
+                format!(
+                    "{samples} analog samples of ADCs {:#x} in {} bytes: an image of {} is {} samples of {} ADCs",
+                    self.adc_mask,
+                    self.image_bytes,
+                    board.word(),
+                    board.samples(),
+                    if board == Board::Moench05 { "3, 12 or all 32" } else { "all 32" }
+                ),
+            ));
+        }
+        Ok(board)
     }
 }

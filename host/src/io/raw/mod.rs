@@ -1,5 +1,7 @@
 //! SLS raw runs: a master file and data files, one series a UDP port.
 
+mod assembly;
+mod boards;
 mod decode;
 mod fields;
 #[cfg(test)]
@@ -13,14 +15,17 @@ mod matching;
 mod names;
 #[cfg(test)]
 mod names_tests;
+mod numbering;
 mod port;
 mod source;
 
+pub(crate) use assembly::{Assembly, Part};
+pub use boards::Board;
 pub use decode::Gain;
 pub(crate) use decode::{Found, Rule, rows as decode_rows};
 pub use fields::Roi;
 pub use header::{Detector, Header, PacketSet};
 pub use master::Master;
-pub(crate) use names::masters_of;
 pub use names::{DataFileName, data_file_name};
+pub(crate) use names::{dat_name, masters_of};
 pub use source::{RawReading, RawSource};

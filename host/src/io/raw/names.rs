@@ -19,7 +19,10 @@ pub struct DataFileName {
 
 /// Takes the name of a data file apart, or says that it is none.
 pub fn data_file_name(name: &str) -> Option<DataFileName> {
-    let stem = name.strip_suffix(".raw")?;
+    let (stem, extension) = name.rsplit_once('.')?;
+    if !extension.eq_ignore_ascii_case("raw") {
+        return None;
+    }
     let (rest, run) = stem.rsplit_once('_')?;
     let (rest, file) = rest.rsplit_once("_f")?;
     let (base, port) = rest.rsplit_once("_d")?;
@@ -48,9 +51,65 @@ pub(crate) fn masters_of(path: &Path, name: &DataFileName) -> [PathBuf; 2] {
     ["json", "raw"].map(|ext| path.with_file_name(format!("{}_master_{}.{ext}", name.base, name.run)))
 }
 
+/// The parts of `<base>_f<index>.dat`, or of `<base>_<index>.dat` with six digits: one file of a series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DatName {
+    /// What every file of the series starts with, up to the index.
+    pub base: String,
+    pub index: u64,
+    /// Digits the index is written with.
+    pub digits: usize,
+    extension: String,
+}
+
+impl DatName {
+    /// The name of another file of the series.
+    pub fn with_index(&self, index: u64) -> String {
+        format!("{}{index:0digits$}.{}", self.base, self.extension, digits = self.digits)
+    }
+
+    /// Whether both are of one series.
+    pub fn is_beside(&self, other: &DatName) -> bool {
+        self.base == other.base && self.digits == other.digits && self.extension == other.extension
+    }
+}
+
+/// Takes the name of one `.dat` file of a series apart, or says that it is none.
+pub(crate) fn dat_name(name: &str) -> Option<DatName> {
+    /// Digits of an index that no letter marks: fewer may as well be a run or a date.
+    const DIGITS: usize = 6;
+    let (stem, extension) = name.rsplit_once('.')?;
+    if !extension.eq_ignore_ascii_case("dat") {
+        return None;
+    }
+    let start = stem.rfind(|c: char| !c.is_ascii_digit())? + 1;
+    let (base, index) = stem.split_at(start);
+    let marked = base.ends_with("_f") && !index.is_empty();
+    let bare = base.ends_with('_') && index.len() == DIGITS;
+    (marked || bare).then(|| index.parse().ok()).flatten().map(|number| DatName {
+        base: base.to_string(),
+        index: number,
+        digits: index.len(),
+        extension: extension.to_string(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_a_series_are_known() {
+        let n = dat_name("a_b_f00012.dat").unwrap();
+        assert_eq!((n.base.as_str(), n.index, n.digits), ("a_b_f", 12, 5));
+        assert_eq!(n.with_index(7), "a_b_f00007.dat");
+        assert!(n.is_beside(&dat_name("a_b_f00000.dat").unwrap()));
+        assert!(!n.is_beside(&dat_name("a_b_f0000.dat").unwrap()));
+        assert_eq!(dat_name("x_000003.DAT").unwrap().with_index(10), "x_000010.DAT");
+        for not in ["run_0123.dat", "a_f.dat", "a.dat", "20261130.dat", "a_f00001.raw", "f7"] {
+            assert_eq!(dat_name(not), None, "{not}");
+        }
+    }
 
     #[test]
     fn names_are_taken_apart() {
@@ -59,6 +118,7 @@ mod tests {
             (n.base.as_str(), n.port, n.file, n.digits, n.run.as_str()),
             ("scan_d1_x", 12, 3, 12, "42")
         );
+        assert_eq!(data_file_name("a_d0_f1_2.RAW").unwrap().file, 1);
         for not in ["a_master_0.raw", "a_d0_f0_0.json", "a_d_f0_0.raw", "a_d0_f0_x.raw", "_f0_0.raw"] {
             assert_eq!(data_file_name(not), None, "{not}");
         }

@@ -3,19 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rayon::prelude::*;
-use scheidegg_finder::{Error, FrameBuf, LostPixels, Result, Shape};
+use scheidegg_finder::{Error, FrameBuf, Result, Shape};
 
-use super::decode::{Found, Gain};
-use super::header::{Detector, Header};
-use super::layout::{Layout, Packets, PortView, moench03};
+use super::assembly::{Assembly, Subfile};
+use super::boards::{Board, Map};
+use super::decode::Gain;
+use super::header::{Detector, Form, Header};
+use super::layout::{Layout, Packets, PortView, Rect};
 use super::master::Master;
-use super::matching::Matching;
 use super::names::{data_file_name, master_name};
-use super::port::{Head, Port, Subfile};
-use crate::io::{Health, Skipped, Source};
-
-mod image;
+use super::port::{self, Port};
+use crate::io::files::OpenOptions;
+use crate::io::{Facts, Health, Skipped, Source};
 
 /// Choices that a raw run leaves to its reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +23,16 @@ pub struct RawReading {
     pub gain: Gain,
     /// Which region of interest is read, counted from 0, where a run has several.
     pub roi: Option<usize>,
+    /// Which detector a chip test board read, where the master does not tell.
+    pub board: Option<Board>,
+    /// Whether damaged data files are passed over with their frames counted, and what is missing of a cut frame masked.
+    pub keep_going: bool,
+}
+
+impl From<&OpenOptions> for RawReading {
+    fn from(o: &OpenOptions) -> RawReading {
+        RawReading { gain: o.gain, roi: o.roi, board: o.board, keep_going: o.keep_going }
+    }
 }
 
 /// The frames of a raw run: ports and modules matched by frame number, lost packets and other gains masked, 14 bits of
@@ -35,17 +44,8 @@ pub struct RawReading {
 pub struct RawSource {
     master: Master,
     detector: Detector,
-    layout: Layout,
-    matching: Matching,
-    gain: Gain,
-    packets: Option<Packets>,
-    /// The word of every pixel, where pixels are not in rows.
-    words: Option<Vec<u32>>,
-    health: Health,
-    given: u64,
-    /// Work space: the batch that is read, one entry a frame and port.
-    heads: Vec<Head>,
-    numbers: Vec<u64>,
+    frames: Assembly,
+    facts: Facts,
 }
 
 impl RawSource {
@@ -99,39 +99,32 @@ impl RawSource {
         reading: &RawReading,
         first_name: &str,
     ) -> Result<RawSource> {
-        let detector = master.detector()?;
+        let detector = master.detector(reading.board)?;
         let err = |what: String| Error::file(&master.path, what);
         if files.is_empty() {
             return Err(err(format!("no data file like {first_name} stands beside it")));
         }
-        let roi = match (master.rois.as_slice(), reading.roi) {
-            ([], None) => None,
-            ([one], None | Some(0)) => Some(*one),
-            (many, Some(k)) if k < many.len() => Some(many[k]),
-            (many, Some(k)) => {
-                return Err(err(format!("region of interest {k} was asked for, the run has {}", many.len())));
-            }
-            (many, None) => {
-                return Err(err(format!(
-                    "the run has {} regions of interest, which are images of their own: choose one, 0 to {}",
-                    many.len(),
-                    many.len() - 1
-                )));
-            }
-        };
-        let mut layout = match detector {
-            Detector::Moench03 if roi.is_some() => {
+        let (mut layout, map) = match detector {
+            Detector::Board(_) if !master.rois.is_empty() => {
                 return Err(err("a region of interest of a chip test board is not an image".into()));
             }
-            Detector::Moench03 => Layout::of_board(master.image_bytes),
-            _ => {
-                let geometry = match master.geometry {
-                    Some(g) => g,
-                    None => geometry_of_headers(&files)?,
-                };
-                Layout::of_ports(master.port, geometry, roi).map_err(err)?
+            Detector::Board(board) => {
+                let layout = Layout::of_board(board.shape(), master.image_bytes);
+                (layout, Some(Map::new(board, master.adc_mask.count_ones() as usize)))
             }
+            _ => (layout_of(&master, &files, reading)?, None),
         };
+        let mut warnings = Vec::new();
+        let has_files = |d: usize| files.iter().any(|f| f.0 == d);
+        if let Some(view) = layout.ports.iter().find(|p| !has_files(p.port)) {
+            let what = format!("port {} has no data file ({first_name} with d{})", view.port, view.port);
+            if !reading.keep_going {
+                return Err(err(format!("{what}: the run is not complete without it")));
+            }
+            warnings.push(format!("{}: {what}: its pixels are masked", master.path.display()));
+            let missing: Vec<_> = layout.ports.iter().map(|p| p.port).filter(|d| !has_files(*d)).collect();
+            layout = layout.mask_ports(&missing).map_err(err)?;
+        }
         let mut ports = Vec::new();
         for view in &mut layout.ports {
             let mut own: Vec<_> = files.iter().filter(|f| f.0 == view.port).map(|f| f.1.clone()).collect();
@@ -142,29 +135,24 @@ impl RawSource {
                     format!("stands for the same part of the run as {}: remove one", w[0].path.display()),
                 ));
             }
-            let Some(first) = own.first() else {
-                return Err(err(format!(
-                    "port {} has no data file ({} with d{}): the run is not complete without it",
-                    view.port, first_name, view.port
-                )));
+            store_whole_if_so(view, &own[0]);
+            let kind = port::Layout {
+                form: Form::Sls,
+                image_bytes: view.image_bytes,
+                max_frames: master.max_frames_per_file,
+                pass_holes: false,
+                keep_going: reading.keep_going,
             };
-            store_whole_if_so(view, first);
-            ports.push(Port::new(view.port, own, view.image_bytes, master.max_frames_per_file));
+            ports.push(Port::new(view.port, own, kind));
         }
-        let mut source = RawSource {
-            detector,
-            words: (detector == Detector::Moench03).then(moench03::words),
-            layout,
-            matching: Matching::new(ports),
-            gain: reading.gain,
-            packets: None,
-            health: Health::default(),
-            given: 0,
-            heads: Vec::new(),
-            numbers: Vec::new(),
-            master,
-        };
-        source.look_at_first_files()?;
+        let name = master.path.display().to_string();
+        let mut frames = Assembly::new(name, layout, ports, reading.gain, reading.keep_going, map);
+        frames.has_cells = detector == Detector::Jungfrau;
+        frames.has_times = true;
+        frames.health.warnings = warnings;
+        let mut source = RawSource { detector, frames, master, facts: Facts::default() };
+        let guessed = reading.board.is_none() && source.master.board_is_guessed;
+        source.look_at_first_files(guessed)?;
         Ok(source)
     }
 
@@ -180,70 +168,109 @@ impl RawSource {
 
     /// Data files of every port, as `(port, files, whole frames)`.
     pub fn ports(&self) -> impl Iterator<Item = (usize, usize, u64)> {
-        self.matching.ports.iter().map(|p| (p.d, p.files.len(), p.total()))
+        self.frames.matching.ports.iter().map(|p| (p.d, p.files.len(), p.total()))
     }
 
     /// Packets in the image of one port, if that is known.
     pub fn packets(&self) -> Option<usize> {
-        self.packets.map(|p| p.count)
+        self.frames.packets.map(|p| p.count)
     }
 
     /// Learns how images are cut into packets and notes what does not fit together.
-    fn look_at_first_files(&mut self) -> Result<()> {
+    fn look_at_first_files(&mut self, guessed: bool) -> Result<()> {
         /// Headers that are looked at in the first file of every port.
-        const HEADERS: u64 = 64;
-        let (mut headers, mut firsts) = (Vec::new(), Vec::new());
-        for (port, view) in self.matching.ports.iter().zip(&self.layout.ports) {
-            let mut first = Port::new(port.d, port.files[..1].to_vec(), view.image_bytes, 0);
-            let frames = first.total().min(HEADERS);
-            for k in 0..frames {
-                let Ok(Some(head)) = first.peek() else { break };
-                let h = head.header;
-                if k == 0 {
-                    firsts.push((port.files[0].path.clone(), view.port, h));
-                }
-                headers.push(h);
-                first.take();
+        const HEADERS: usize = 64;
+        let (mut headers, mut firsts, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        for (port, view) in self.frames.matching.ports.iter().zip(&self.frames.layout.ports) {
+            let mut first = port.of_first_file();
+            first.look_ahead(HEADERS);
+            if let Some(head) = first.ahead().front() {
+                firsts.push((port.files[0].path.clone(), view.port, head.header));
             }
+            headers.extend(first.ahead().iter().map(|h| h.header));
             if let Some(missing) = port.hole() {
-                self.health
-                    .warnings
-                    .push(format!("{} is missing in the middle of the run", missing.display()));
+                warnings.push(format!("{} is missing in the middle of the run", missing.display()));
             }
         }
+        self.frames.health.warnings.extend(warnings);
+        self.facts = self.known_facts(firsts.first().map(|f| &f.2));
         for (path, d, header) in firsts {
             self.note_header(&path, d, &header);
         }
-        let full_bytes = match self.detector {
-            Detector::Moench03 => self.master.image_bytes,
-            _ => self.master.port.pixels() * 2,
-        };
-        let partly_read = self.master.rows_read.is_some_and(|rows| {
-            self.detector != Detector::Moench03 && rows != self.master.port.rows * self.master.udp_interfaces
-        });
-        self.packets = Packets::of_detector(self.detector, full_bytes, self.master.ten_giga)
+        let is_board = matches!(self.detector, Detector::Board(_));
+        let full_bytes = if is_board { self.master.image_bytes } else { self.master.port.pixels() * 2 };
+        let partly_read = self
+            .master
+            .rows_read
+            .is_some_and(|rows| !is_board && rows != self.master.port.rows * self.master.udp_interfaces);
+        self.frames.packets = Packets::of_detector(self.detector, full_bytes, self.master.ten_giga)
             .filter(|p| !partly_read && headers.iter().all(|h| p.fits(h)))
             .or_else(|| Packets::of_headers(full_bytes, headers.iter()).filter(|_| !partly_read));
-        if self.packets.is_none() && !headers.is_empty() {
-            self.health.warnings.push(format!(
-                "{}: packets of an image are not known; lost ones are told by rows of 0xFFFF and not counted",
-                self.master.path.display()
+        let path = self.master.path.display();
+        let warnings = &mut self.frames.health.warnings;
+        if self.frames.packets.is_none() && !headers.is_empty() {
+            warnings.push(format!(
+                "{path}: packets of an image are not known; lost ones are told by rows of 0xFFFF and not counted",
             ));
         }
-        let found = self.matching.ports.iter().map(Port::total).min().unwrap_or(0);
+        if self.detector == Detector::Board(Board::Moench04) && guessed {
+            warnings.push(format!(
+                "{path}: taken for a MÖNCH 04, as digital samples lie behind the analog ones; if another detector was read, \
+                 say which (board = moench03)"
+            ));
+        }
+        let found = self.frames.matching.ports.iter().map(Port::total).min().unwrap_or(0);
         match self.master.frames_in_file {
-            Some(said) if said != found => self.health.warnings.push(format!(
-                "{}: the master says {said} frames, the data files hold {found}",
-                self.master.path.display()
-            )),
+            Some(said) if said != found => {
+                warnings.push(format!("{path}: the master says {said} frames, the data files hold {found}"))
+            }
             _ => {}
         }
         Ok(())
     }
 
+    /// How the frames were taken, by the master and the first header.
+    fn known_facts(&self, first: Option<&Header>) -> Facts {
+        /// Bits of a JUNGFRAU's third word: high gain, forced to gain 1, to gain 2.
+        const HIGH: u32 = 1;
+        const FORCED_1: u32 = 1 << 12;
+        const FORCED_2: u32 = 1 << 13;
+        let m = &self.master;
+        let of_jungfrau = first.filter(|_| self.detector == Detector::Jungfrau);
+        let gain = of_jungfrau.map(|h| {
+            let held = match (h.spec3 & FORCED_1 != 0, h.spec3 & FORCED_2 != 0) {
+                (false, false) => "switching by itself",
+                (true, false) => "forced to G1",
+                _ => "forced to G2",
+            };
+            if h.spec3 & HIGH != 0 { format!("{held}, high gain 0") } else { held.to_string() }
+        });
+        let text = |s: &str| Some(s.to_string()).filter(|s| !s.is_empty());
+        let other = |word: &str| {
+            let has = |k: &str| k.to_ascii_lowercase().contains(word);
+            m.other.iter().find(|o| has(&o.0)).map(|o| o.1.clone())
+        };
+        let detector = match self.detector {
+            Detector::Board(board) => board.word(),
+            d => d.name(),
+        };
+        Facts {
+            detector: text(detector),
+            whole: self.frames.layout.whole.map(|s| [s.rows, s.cols]),
+            region: self.frames.layout.region.map(Facts::region_of),
+            gain,
+            exposure: text(&m.exposure),
+            period: text(&m.period),
+            temperature: other("temperature"),
+            firmware: other("firmware"),
+            readout_speed: text(&m.readout_speed),
+            storage_cell: of_jungfrau.map(Header::storage_cell),
+        }
+    }
+
     fn note_header(&mut self, path: &Path, d: usize, h: &Header) {
         if h.detector != 0 && h.detector != self.detector.header_code() {
-            self.health.warnings.push(format!(
+            self.frames.health.warnings.push(format!(
                 "{}: the frame header says detector {}, the master {} ({})",
                 path.display(),
                 h.detector,
@@ -251,14 +278,15 @@ impl RawSource {
                 self.master.detector_type
             ));
         }
-        let Some(geometry) = self.master.geometry.filter(|_| self.detector != Detector::Moench03) else {
+        let Some(geometry) = self.master.geometry.filter(|_| !matches!(self.detector, Detector::Board(_)))
+        else {
             return;
         };
         let (row, column) = (d % geometry.rows, d / geometry.rows);
         let says = (usize::from(h.row), usize::from(h.column));
         // Receivers of one module may leave both at 0.
         if says != (0, 0) && says != (row, column) {
-            self.health.warnings.push(format!(
+            self.frames.health.warnings.push(format!(
                 "{}: the frame header puts port {d} at row {} and column {}, its place in the run at {row} and {column}",
                 path.display(),
                 h.row,
@@ -266,27 +294,39 @@ impl RawSource {
             ));
         }
     }
+}
 
-    /// Collects the next frames, at most `room`, into the work space.
-    fn plan(&mut self, room: usize) -> Result<()> {
-        self.heads.clear();
-        self.numbers.clear();
-        while self.numbers.len() < room {
-            match self.matching.next(&mut self.heads) {
-                Ok(Some(number)) => self.numbers.push(number),
-                Ok(None) => break,
-                // The frames before it are whole; the error comes again with the next call.
-                Err(_) if !self.numbers.is_empty() => break,
-                Err(e) => return Err(e),
-            }
+/// How the ports of a run make an image, without those that were disabled.
+fn layout_of(master: &Master, files: &[(usize, Subfile)], reading: &RawReading) -> Result<Layout> {
+    let err = |what: String| Error::file(&master.path, what);
+    let roi = match (master.rois.as_slice(), reading.roi) {
+        ([], None) => None,
+        ([one], None | Some(0)) => Some(*one),
+        (many, Some(k)) if k < many.len() => Some(many[k]),
+        (many, Some(k)) => {
+            return Err(err(format!("region of interest {k} was asked for, the run has {}", many.len())));
         }
-        if let Some(packets) = self.packets {
-            let lost = self.heads.iter().map(|h| packets.lost(&h.header).packets() as u64);
-            self.health.lost_packets += lost.sum::<u64>();
+        (many, None) => {
+            return Err(err(format!(
+                "the run has {} regions of interest, which are images of their own: choose one, 0 to {}",
+                many.len(),
+                many.len() - 1
+            )));
         }
-        self.given += self.numbers.len() as u64;
-        Ok(())
-    }
+    };
+    let geometry = match master.geometry {
+        Some(g) => g,
+        None => geometry_of_headers(files)?,
+    };
+    let layout = Layout::of_ports(master.port, geometry, roi).map_err(err)?;
+    let disabled: Vec<_> = master
+        .disabled_ports
+        .iter()
+        .copied()
+        // A region of interest counts more: a port that it needs and whose files are there was not disabled.
+        .filter(|d| layout.ports.iter().any(|p| p.port == *d) && files.iter().all(|f| f.0 != *d))
+        .collect();
+    if disabled.is_empty() { Ok(layout) } else { layout.without(&disabled).map_err(err) }
 }
 
 /// Geometry for masters that do not say it: the highest row and column in the first header of every port.
@@ -295,8 +335,17 @@ fn geometry_of_headers(files: &[(usize, Subfile)]) -> Result<Shape> {
     let is_first = |d: usize, file: &Subfile| files.iter().all(|f| f.0 != d || f.1.index >= file.index);
     for (d, file) in files.iter().filter(|f| f.1.bytes >= Header::BYTES as u64 && is_first(f.0, &f.1)) {
         // As a file of frames without an image: the first header alone.
-        let mut port = Port::new(*d, vec![Subfile { index: 0, ..file.clone() }], 0, 0);
-        if let Some(head) = port.peek()? {
+        let kind = port::Layout {
+            form: Form::Sls,
+            image_bytes: 0,
+            max_frames: 0,
+            pass_holes: true,
+            keep_going: false,
+        };
+        let mut port = Port::new(*d, vec![file.clone()], kind);
+        port.look_ahead(1);
+        port.check()?;
+        if let Some(head) = port.ahead().front() {
             rows = rows.max(usize::from(head.header.row) + 1);
             cols = cols.max(usize::from(head.header.column) + 1);
         }
@@ -309,85 +358,33 @@ fn store_whole_if_so(view: &mut PortView, first: &Subfile) {
     let whole = view.full.pixels() * 2;
     let holds = |image: usize| first.bytes > 0 && first.bytes.is_multiple_of((Header::BYTES + image) as u64);
     if !holds(view.image_bytes) && holds(whole) {
-        view.stored = super::layout::Rect::whole(view.full);
+        view.stored = Rect::whole(view.full);
         view.image_bytes = whole;
     }
 }
 
 impl Source for RawSource {
     fn name(&self) -> String {
-        self.master.path.display().to_string()
+        self.frames.name().to_string()
     }
 
     fn shape(&self) -> Shape {
-        self.layout.shape
+        self.frames.shape()
     }
 
     fn remaining(&self) -> Option<u64> {
-        Some(self.matching.left())
+        Some(self.frames.left())
     }
 
     fn read(&mut self, into: &mut FrameBuf) -> Result<usize> {
-        Error::check_shape(&self.name(), self.layout.shape, into.shape())?;
-        self.plan(into.capacity() - into.len())?;
-        let (pixels, ports) = (self.layout.shape.pixels(), self.layout.ports.len());
-        let (mut lost, mut gain) = (0, 0);
-        into.extend(&self.numbers, |memory| {
-            let found: Result<Vec<Found>> = memory
-                .par_chunks_exact_mut(pixels)
-                .zip(self.heads.par_chunks_exact(ports))
-                .map(|(frame, heads)| self.frame(heads, frame))
-                .collect();
-            let mut masks = Vec::new();
-            for (frame, found) in found?.into_iter().enumerate() {
-                (lost, gain) = (lost + found.lost, gain + found.gain);
-                masks.extend(found.mask.filter(|m| !m.is_empty()).map(|mask| LostPixels { frame, mask }));
-            }
-            Ok(masks)
-        })?;
-        self.health.lost_pixels += lost;
-        self.health.gain_pixels += gain;
-        // Files that are done are closed.
-        self.heads.clear();
-        Ok(self.numbers.len())
+        self.frames.read(into)
     }
 
     fn skip(&mut self, frames: u64) -> Result<Skipped> {
-        const AT_ONCE: usize = 1024;
-        let mut skipped = Skipped::default();
-        while skipped.frames < frames {
-            let left = usize::try_from(frames - skipped.frames).unwrap_or(AT_ONCE);
-            match self.plan(left.min(AT_ONCE)) {
-                Ok(()) if self.numbers.is_empty() => break,
-                Ok(()) => skipped.add(&self.numbers),
-                Err(e) if skipped.frames == 0 => return Err(e),
-                Err(_) => break,
-            }
-            self.heads.clear();
-        }
-        Ok(skipped)
+        self.frames.skip(frames)
     }
 
     fn health(&self) -> Health {
-        let mut health = self.health.clone();
-        health.gaps = self.matching.gaps;
-        health.incomplete_frames = self.matching.incomplete;
-        health.repeated_frames = self.matching.ports.iter().map(|p| p.repeated).max().unwrap_or(0);
-        health.warnings.extend(self.matching.warnings.iter().cloned());
-        for port in &self.matching.ports {
-            if let Some(first) = &port.first_repeated {
-                health
-                    .warnings
-                    .push(format!("{first}: left out, {} such frames in port {}", port.repeated, port.d));
-            }
-        }
-        if health.gain_pixels > self.given.saturating_mul(self.layout.shape.pixels() as u64) / 2 {
-            health.warnings.push(format!(
-                "{}: most pixels are masked for not being in gain 0; if the top two bits of this detector's words are no \
-                 gain, have them dropped",
-                self.name()
-            ));
-        }
-        health
+        self.frames.health(true)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use scheidegg_finder::{FrameBuf, LostPixels, Result, Shape};
+use scheidegg_finder::{Error, FrameBuf, LostPixels, Result, Shape};
 
 use super::physics::{Kind, Simulator};
 use crate::io::{Health, Skipped, Source};
@@ -57,6 +57,7 @@ impl Source for SimulatedFrames {
     }
 
     fn read(&mut self, into: &mut FrameBuf) -> Result<usize> {
+        Error::check_shape(&self.name(), self.shape(), into.shape())?;
         let room = (into.capacity() - into.len()) as u64;
         let count = room.min(self.end - self.next);
         let numbers: Vec<u64> = (self.next..self.next + count).collect();
