@@ -263,7 +263,12 @@ impl Matching {
             }
             (times, *n)
         };
-        ahead.iter().enumerate().map(of).collect()
+        let mut all: Vec<_> = ahead.iter().enumerate().map(of).collect();
+        if all.len() >= WINDOW {
+            // The last ones were judged without those that follow them.
+            all.truncate(WINDOW - FOLLOWERS);
+        }
+        all
     }
 
     /// Goes past frames of ports that differ.
