@@ -80,6 +80,9 @@ pub struct MutantsArgs {
     /// Begin no further change after so many minutes, those of building and of the survey not counted.
     #[arg(long)]
     minutes: Option<f64>,
+    /// Leave out tests that take longer, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    longest: f64,
     /// Run no more than so many seconds of tests for one change.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
@@ -114,7 +117,8 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     let binaries = copy.build(&args.package)?;
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
     let wanted = |t: &str| (with.is_empty() || fits(&with, t)) && !fits(&without, t);
-    let tests = survey::survey(&copy.home, &binaries, &wanted, args.jobs)?;
+    let tests =
+        survey::survey(&copy.home, &binaries, &wanted, args.jobs, Duration::from_secs_f64(args.longest))?;
     let mut all = copy.changes();
     for line in allowed.stale(&all.iter().map(|(_, c)| c.clone()).collect::<Vec<_>>()) {
         println!("tests/mutants/allowed.csv: fits no change: {line}");

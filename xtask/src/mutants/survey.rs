@@ -1,7 +1,8 @@
 //! Which test comes to which change, and how long it takes.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,19 +26,20 @@ pub struct Test {
     passes: bool,
 }
 
-/// Longest time for a test without a change.
-const LIMIT: Duration = Duration::from_secs(300);
-
-/// Runs every test of the programs once, those of programs that have not changed since the last time excepted.
+/// Runs every test of the programs once, those of programs that have not changed since the last time excepted. Tests that
+/// take longer than `longest` are left out.
 pub fn survey(
     home: &Path,
     binaries: &[Binary],
     wanted: &dyn Fn(&str) -> bool,
     jobs: usize,
+    longest: Duration,
 ) -> Outcome<Vec<Test>> {
-    let kept = home.join("survey.json");
+    // One line a test, so that a survey that is ended early loses nothing.
+    let kept = home.join("survey.jsonl");
+    let lines = fs::read_to_string(&kept).unwrap_or_default();
     let mut known: HashMap<String, Test> =
-        fs::read(&kept).ok().and_then(|b| serde_json::from_slice(&b).ok()).unwrap_or_default();
+        lines.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
     let program = fs::read(home.join("target/debug/scheidegg")).map_or(0, |b| crc32fast::hash(&b));
     let mut queue = Vec::new();
     for (b, binary) in binaries.iter().enumerate() {
@@ -57,29 +59,26 @@ pub fn survey(
         missing.len()
     );
     let start = Instant::now();
-    let found = each(jobs, &missing, |worker, (b, _, test)| {
+    let found = each(jobs, &missing, |worker, (b, key, test)| {
         let scratch = Scratch::new(home, worker);
         let reached = home.join(format!("reached-{worker}.txt"));
         let _ = fs::remove_file(&reached);
-        let (end, took) = run(&binaries[*b], test, &Mode::Survey(&reached), LIMIT, &scratch)?;
+        let (end, took) = run(&binaries[*b], test, &Mode::Survey(&reached), longest, &scratch)?;
         let text = fs::read_to_string(&reached).unwrap_or_default();
         let mut sites: Vec<u32> = text.lines().filter_map(|l| l.parse().ok()).collect();
         sites.sort_unstable();
         sites.dedup();
-        Ok(Test {
-            binary: *b,
-            name: test.clone(),
-            seconds: took.as_secs_f64(),
-            sites,
-            passes: end == End::Passed,
-        })
+        let passes = end == End::Passed;
+        let test = Test { binary: *b, name: test.clone(), seconds: took.as_secs_f64(), sites, passes };
+        let line = serde_json::to_string(&(key, &test)).map_err(|e| e.to_string())?;
+        let fault = |e: std::io::Error| format!("{}: {e}", kept.display());
+        let mut file = OpenOptions::new().create(true).append(true).open(&kept).map_err(fault)?;
+        file.write_all(format!("{line}\n").as_bytes()).map_err(fault)?;
+        Ok(test)
     })?;
     for ((_, key, _), test) in missing.iter().zip(found) {
         known.insert(key.clone(), test);
     }
-    known.retain(|k, _| queue.iter().any(|(_, key, _)| key == k));
-    let text = serde_json::to_vec(&known).map_err(|e| e.to_string())?;
-    fs::write(&kept, text).map_err(|e| format!("{}: {e}", kept.display()))?;
     println!("surveyed in {:.0} s", start.elapsed().as_secs_f64());
     let mut out = Vec::new();
     for (b, key, name) in &queue {
@@ -87,7 +86,12 @@ pub fn survey(
         if test.passes {
             out.push(Test { binary: *b, ..test.clone() });
         } else {
-            println!("left out, because it fails without any change: {}::{name}", binaries[*b].name);
+            let why = if test.seconds < longest.as_secs_f64() {
+                "fails without any change"
+            } else {
+                "takes too long"
+            };
+            println!("left out, because it {why}: {}::{name}", binaries[*b].name);
         }
     }
     Ok(out)
