@@ -384,6 +384,10 @@ impl Source for RawSource {
         self.frames.skip(frames)
     }
 
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
     fn health(&self) -> Health {
         self.frames.health(true)
     }
