@@ -16,6 +16,8 @@ pub enum Failure {
     Differs,
     /// A signal ended the run at a whole frame; the results are written and everything is said: exit status 128 + signal.
     Stopped,
+    /// Something is wrong with a file, and that has been said: exit status 1.
+    Said,
 }
 
 /// The result of a subcommand.
@@ -78,7 +80,7 @@ impl Failure {
                 tell!("scheidegg: {e}");
                 2
             }
-            Failure::Differs => 1,
+            Failure::Differs | Failure::Said => 1,
             Failure::Stopped => stopped(),
         }
     }

@@ -1,10 +1,14 @@
 //! Files named on the command line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+<<<<<<< HEAD
 use scheidegg::io::{OpenOptions, Results, Source, open_results, open_sources};
+=======
+use scheidegg::Error;
+use scheidegg::io::{OpenOptions, Source, open_source};
+>>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
 use scheidegg::pipeline::Chain;
-use scheidegg::{ClusterSize, Error, Payload, Result};
 
 use crate::failure::{Failure, Outcome};
 
@@ -21,13 +25,5 @@ pub fn open_all(
         0 => Err(Failure::Usage(Error::param(option, "nothing", "a file of frames"))),
         1 => Ok(sources.remove(0)),
         _ => Ok(Box::new(Chain::forced(sources, force)?)),
-    }
-}
-
-/// Opens a file of clusters. Only `.clust` files have to be told their window and the type of their values.
-pub fn results(path: &Path, size: ClusterSize, payload: Payload) -> Result<Box<dyn Results>> {
-    match path.extension().is_some_and(|e| e.eq_ignore_ascii_case("clust")) {
-        true => open_results(path, Some(size), Some(payload)),
-        false => open_results(path, None, None),
     }
 }

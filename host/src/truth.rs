@@ -134,3 +134,5 @@ impl Sink for Truth {
 mod model_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod windows;

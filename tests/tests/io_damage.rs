@@ -7,7 +7,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use io_common::*;
-use scheidegg::io::{load_pedestal, open_results, open_sink, save_pedestal};
+use scheidegg::io::{Checksum, load_pedestal, open_results, open_sink, save_pedestal};
+use scheidegg::provenance::Provenance;
 use scheidegg::{
     ClusterSize, ClustersBuf, Error, Frames, Params, Payload, Pedestal, PixelMask, Precision, Result, Shape,
     Trainer,
@@ -73,10 +74,95 @@ fn archives_of_clusters() {
     let path = dir.path().join("a.npz");
     let mut sink = open_sink(&path, &Params { payload, ..Params::new(size) }).unwrap();
     sink.write(&some_clusters(size, payload).view().into()).unwrap();
-    sink.finish(&scheidegg::provenance::Provenance::default()).unwrap();
+    sink.finish(&Provenance::default()).unwrap();
     let refused = every_byte(&path, |path| content(path, size, payload));
     let bytes = fs::metadata(&path).unwrap().len() as usize;
     assert!(refused > bytes / 2, "{refused} of {bytes} changes were refused");
+}
+
+/// What a run writes beside its result.
+fn write_beside(path: &Path, size: ClusterSize, payload: Payload) {
+    let content = fs::read(path).unwrap();
+    let said = format!(
+        "{{\"parameters\": {{\"size\": \"{size}\", \"payload\": \"{payload}\"}}, \"clusters\": 6,\n\
+         \"content\": {{\"bytes\": {}, \"crc32\": {}}}}}",
+        content.len(),
+        crc32fast::hash(&content)
+    );
+    fs::write(format!("{}.json", path.display()), said).unwrap();
+}
+
+#[test]
+fn files_with_their_checksum_beside_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (size, payload) = (ClusterSize::new(2, 3).unwrap(), Payload::F16);
+    for ext in ["clust", "npy"] {
+        let path = dir.path().join(format!("a.{ext}"));
+        let mut sink = open_sink(&path, &Params { payload, ..Params::new(size) }).unwrap();
+        sink.write(&some_clusters(size, payload).view().into()).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
+        write_beside(&path, size, payload);
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(every_byte(&path, |path| content(path, size, payload)), whole.len(), "every byte counts");
+
+        // What is damaged beside it is refused too, or changes nothing.
+        fs::write(&path, &whole).unwrap();
+        let beside = dir.path().join(format!("a.{ext}.json"));
+        let said = fs::read(&beside).unwrap();
+        let expected = content(&path, size, payload).unwrap();
+        for at in 0..said.len() {
+            let mut damaged = said.clone();
+            damaged[at] ^= 1 << (at % 8);
+            fs::write(&beside, damaged).unwrap();
+            match content(&path, size, payload) {
+                Ok(found) => assert_eq!(found, expected),
+                Err(e) => assert!(e.to_string().contains(&format!("a.{ext}")), "{e}"),
+            }
+        }
+        // Without it everything goes, unseen; the checksum says whether there is one.
+        fs::write(&beside, &said).unwrap();
+        let checksum = |path: &Path| {
+            let mut results = open_results(path, Some(size), Some(payload)).unwrap();
+            let mut buf = results.buffer();
+            let before = results.checksum();
+            while results.read(&mut buf, 10).unwrap() > 0 {}
+            (before, results.checksum())
+        };
+        assert_eq!(checksum(&path), (Checksum::Unread, Checksum::Agrees));
+        fs::remove_file(&beside).unwrap();
+        assert_eq!(checksum(&path), (Checksum::None, Checksum::None));
+    }
+}
+
+/// A result under the name of another one is doubted by name, and read once nothing speaks against it.
+#[test]
+fn what_stands_beside_another_result_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (size, payload) = (ClusterSize::new(2, 3).unwrap(), Payload::I32);
+    for ext in ["clust", "npy"] {
+        let path = dir.path().join(format!("a.{ext}"));
+        let mut sink = open_sink(&path, &Params { payload, ..Params::new(size) }).unwrap();
+        sink.write(&some_clusters(size, payload).view().into()).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
+        write_beside(&path, size, payload);
+        let before = fs::read(format!("{}.json", path.display())).unwrap();
+        let mut sink = open_sink(&path, &Params { payload, ..Params::new(size) }).unwrap();
+        sink.finish(&Provenance::default()).unwrap();
+        // Of the run before.
+        fs::write(format!("{}.json", path.display()), &before).unwrap();
+        let said = said(content(&path, size, payload));
+        let beside = format!("a.{ext}.json beside it speaks of ");
+        assert!(said.contains(&beside) && said.contains("remove the .json file"), "{said}");
+        // Of the right length and with the right checksum, but of another window and number of clusters.
+        write_beside(&path, ClusterSize::square(5).unwrap(), payload);
+        let mut results = open_results(&path, Some(size), Some(payload)).unwrap();
+        let mut buf = results.buffer();
+        while results.read(&mut buf, 10).unwrap() > 0 {}
+        let notes = results.notes().join("\n");
+        for part in ["speaks of 5x5 windows, found were 2x3", "speaks of 6 clusters, found were 0"] {
+            assert!(notes.contains(part), "{notes}");
+        }
+    }
 }
 
 fn pedestal(precision: Precision) -> Pedestal {

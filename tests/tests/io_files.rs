@@ -220,7 +220,7 @@ fn info_tells_what_is_in_a_run_and_what_is_wrong() {
     fs::write(&cut, &bytes[..bytes.len() - 5]).unwrap();
     let broken = about(&master);
     assert_eq!(row(&broken, "frames"), "7 before the fault below");
-    assert!(broken.warnings.iter().any(|w| w.contains("ends inside frame 8")), "{:?}", broken.warnings);
+    assert!(broken.faults.iter().any(|w| w.contains("ends inside frame 8")), "{:?}", broken.faults);
 }
 
 #[test]
@@ -240,11 +240,11 @@ fn info_tells_clusters_and_arrays() {
         assert_eq!(i.kind, "clusters");
         assert!(i.rows.contains(&("clusters".into(), "2".into())), "{i:?}");
         assert!(i.rows.iter().any(|r| r.0.starts_with("frames") && r.1 == frames), "{i:?}");
-        assert!(i.warnings.is_empty());
+        assert!(i.warnings.is_empty() && i.faults.is_empty(), "{i:?}");
     }
     let bytes = fs::read(dir.path().join("a.clust")).unwrap();
     fs::write(dir.path().join("a.clust"), &bytes[..bytes.len() - 3]).unwrap();
-    assert!(about(&dir.path().join("a.clust")).warnings[0].contains("ends inside"));
+    assert!(about(&dir.path().join("a.clust")).faults[0].contains("ends inside"));
 }
 
 #[test]

@@ -10,9 +10,10 @@ use super::{CpuArgs, FinderArgs, InputArgs, ReadingArgs};
 
 #[derive(Debug, Args)]
 pub struct InfoArgs {
-    /// Frames (.json, .raw, .npy, .dat), clusters (.clust, .npz, .npy), a saved pedestal or a mask
-    pub file: PathBuf,
-    /// Window of the clusters, for .clust files, which do not say
+    /// Frames (.json, .raw, .npy, .dat), clusters (.clust, .npz, .npy), a saved pedestal or a mask; one or more
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Window of the clusters, for .clust files, which do not say; else it is guessed where one alone fits
     #[arg(long, value_name = "N|WxH")]
     pub size: Option<ClusterSize>,
     /// Type of the values, for .clust files, which do not say
@@ -20,7 +21,7 @@ pub struct InfoArgs {
     pub payload: Option<Payload>,
     #[command(flatten)]
     pub reading: ReadingArgs,
-    /// Print one JSON object
+    /// Print one JSON object for every file
     #[arg(long, help_heading = "Results")]
     pub json: bool,
 }

@@ -11,8 +11,17 @@ pub struct Pixel {
     pub frame: u64,
     pub x: u16,
     pub y: u16,
-    /// The largest difference of a value, for clusters that both sides have.
+    /// The largest difference of a value, for clusters that both sides have and whose values are numbers.
     pub difference_adu: Option<f64>,
+}
+
+/// How the values of two clusters differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    /// At most so many.
+    Adu(f64),
+    /// One is infinite or no number where the other is something else.
+    NoNumber,
 }
 
 /// What differs so far.
@@ -24,7 +33,9 @@ pub struct Difference {
     pub common: u64,
     /// Those of them whose values differ.
     pub values: u64,
-    /// The largest difference of a value.
+    /// Those of them where one side is infinite or no number and the other is something else.
+    pub without_number: u64,
+    /// The largest difference of values that are numbers.
     pub largest_adu: f64,
     /// Clusters that only one side has.
     pub only_a: u64,
@@ -78,8 +89,13 @@ impl Difference {
                     self.common += 1;
                     if let Some(by) = difference(&a[i], &b[j]) {
                         self.values += 1;
-                        self.largest_adu = self.largest_adu.max(by);
-                        note(&mut self.first_values, pixel(&a[i], Some(by)));
+                        let by = match by {
+                            By::Adu(adu) => Some(adu),
+                            By::NoNumber => None,
+                        };
+                        self.without_number += u64::from(by.is_none());
+                        self.largest_adu = self.largest_adu.max(by.unwrap_or(0.0));
+                        note(&mut self.first_values, pixel(&a[i], by));
                     }
                     (i, j) = (i + 1, j + 1);
                 }
@@ -94,12 +110,19 @@ fn note(list: &mut Vec<Pixel>, pixel: Pixel) {
     }
 }
 
-/// The largest difference of two clusters' values, or nothing when all are equal.
-fn difference(a: &Cluster<'_>, b: &Cluster<'_>) -> Option<f64> {
-    let pairs = (0..a.values().len()).map(|i| (a.values().get(i), b.values().get(i)));
-    // A NaN equals nothing: reported, as an infinite difference.
-    let by = pairs.filter(|(p, q)| p != q).map(|(p, q)| (p - q).abs());
-    by.map(|d| if d.is_nan() { f64::INFINITY } else { d }).reduce(f64::max)
+/// How the values of two clusters of the same window differ, or nothing when all are equal. No number equals no number.
+fn difference(a: &Cluster<'_>, b: &Cluster<'_>) -> Option<By> {
+    let (p, q) = (a.values(), b.values());
+    let pairs = (0..p.len().min(q.len())).map(|i| (p.get(i), q.get(i)));
+    let mut by = None;
+    for (p, q) in pairs.filter(|(p, q)| p != q && !(p.is_nan() && q.is_nan())) {
+        let d = (p - q).abs();
+        if !d.is_finite() {
+            return Some(By::NoNumber);
+        }
+        by = Some(by.map_or(d, |most: f64| most.max(d)));
+    }
+    by.map(By::Adu)
 }
 
 #[cfg(test)]
@@ -109,6 +132,28 @@ mod tests {
 
     fn cluster(x: u16, y: u16, values: &[i32]) -> Cluster<'_> {
         Cluster::new(x, y, ClusterSize { w: 2, h: 2 }, Values::I32(values)).unwrap()
+    }
+
+    /// Fault: "by at most inf ADU".
+    #[test]
+    fn what_is_no_number_has_no_difference() {
+        fn of(v: &[f32; 4]) -> Cluster<'_> {
+            Cluster::new(1, 1, ClusterSize { w: 2, h: 2 }, Values::F32(v)).unwrap()
+        }
+        let found = |a: &[f32; 4], b: &[f32; 4]| {
+            let mut d = Difference::default();
+            d.frame(1, [of(a)].into_iter(), [of(b)].into_iter());
+            d
+        };
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        assert!(found(&[1.0, inf, nan, -inf], &[1.0, inf, nan, -inf]).is_none());
+        for other in [[1.0, 5.0, 3.0, 4.0], [1.0, nan, 2.0, 4.0], [1.0, -inf, 2.0, 4.0]] {
+            let d = found(&[1.0, inf, 2.0, 4.0], &other);
+            assert_eq!((d.values, d.without_number, d.largest_adu), (1, 1, 0.0));
+            assert_eq!(d.first_values[0].difference_adu, None);
+        }
+        let d = found(&[1.0, inf, 2.0, 4.0], &[1.5, inf, 2.0, 8.0]);
+        assert_eq!((d.values, d.without_number, d.largest_adu), (1, 0, 4.0));
     }
 
     #[test]

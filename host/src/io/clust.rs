@@ -7,13 +7,18 @@ use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result, record_bytes};
 
+use serde_json::Value;
+
+use super::checked::Watch;
+use super::looks::Looks;
 use super::marks::Marks;
+use super::origin::Beside;
 use super::output::{Output, Place};
-use super::{Batch, Kind, Results, Sink, Written};
+use super::{Batch, Checksum, Kind, Results, Sink, Written};
 use crate::provenance::Provenance;
 
 /// Bytes before the records of a frame.
-const FRAME_HEADER: usize = 8;
+pub(super) const FRAME_HEADER: usize = 8;
 
 /// Writes a cluster file. A frame without clusters is written too, so that no frame gets lost.
 #[derive(Debug)]
@@ -90,6 +95,14 @@ impl Sink for ClustSink {
 }
 
 /// Reads a cluster file frame by frame.
+///
+/// # Frame numbers
+/// The file has room for 32 bits. A negative number is what became of one from 2^31 on in the peer's hands: it is read as
+/// what it was, 2^32 more, and [`Results::notes`] says so. Frames come in the order of the file.
+///
+/// # Checksums
+/// A file `NAME.json` beside the file `NAME` has the CRC-32 of its content. It is looked at when the last frame is read,
+/// which is not handed out when it is another one.
 #[derive(Debug)]
 pub struct ClustReader<R = BufReader<File>> {
     path: PathBuf,
@@ -99,36 +112,80 @@ pub struct ClustReader<R = BufReader<File>> {
     /// Bytes of the file, and how many of them were read.
     bytes: u64,
     at: u64,
-    /// Number of the last frame.
+    /// Number of the last frame, as the file has it.
     last: Option<i32>,
+    frames: u64,
+    clusters: u64,
+    /// Frames with a negative number, and the first of these numbers.
+    negative: Option<(u64, i32)>,
+    looks: Looks,
+    beside: Option<Beside>,
+    watch: Option<Watch>,
 }
 
 impl ClustReader {
     /// Opens a file of clusters of this kind.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`]; [`Error::File`] where what stands beside it cannot be read.
     pub fn open(path: &Path, size: ClusterSize, payload: Payload) -> Result<ClustReader> {
+        let beside = Beside::of(path)?;
+        let watch = beside.as_ref().and_then(Beside::watch);
+        Ok(ClustReader { beside, watch, ..ClustReader::open_alone(path, size, payload)? })
+    }
+
+    /// Opens a file whatever stands beside it.
+    pub(super) fn open_alone(path: &Path, size: ClusterSize, payload: Payload) -> Result<ClustReader> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let bytes = file.metadata().map_err(|e| Error::io(path, e))?.len();
         let from = BufReader::with_capacity(1 << 20, file);
-        Ok(ClustReader { path: path.to_path_buf(), from, size, payload, bytes, at: 0, last: None })
+        Ok(ClustReader::of(path.to_path_buf(), from, bytes, size, payload))
     }
 }
 
 impl<'a> ClustReader<&'a [u8]> {
     /// Reads the content of a cluster file.
     pub fn of_bytes(content: &'a [u8], size: ClusterSize, payload: Payload) -> Self {
-        let path = PathBuf::from("memory.clust");
-        ClustReader { path, from: content, size, payload, bytes: content.len() as u64, at: 0, last: None }
+        ClustReader::of("memory.clust".into(), content, content.len() as u64, size, payload)
+    }
+}
+
+impl<R> ClustReader<R> {
+    fn of(path: PathBuf, from: R, bytes: u64, size: ClusterSize, payload: Payload) -> ClustReader<R> {
+        ClustReader {
+            path,
+            from,
+            size,
+            payload,
+            bytes,
+            at: 0,
+            last: None,
+            frames: 0,
+            clusters: 0,
+            negative: None,
+            looks: Looks::new(size, payload),
+            beside: None,
+            watch: None,
+        }
     }
 }
 
 impl<R: Read> ClustReader<R> {
     fn fill(&mut self, into: &mut [u8]) -> Result<()> {
         self.from.read_exact(into).map_err(|e| Error::io(&self.path, e))?;
+        if let Some(watch) = &mut self.watch {
+            watch.take(self.at, into);
+        }
         self.at += into.len() as u64;
         Ok(())
+    }
+
+    /// Everything is read: is it what was written?
+    fn end(&self) -> Result<()> {
+        if let Some(beside) = &self.beside {
+            beside.check_length(&self.path, self.bytes)?;
+        }
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.end(&self.path, "its content"))
     }
 
     fn err(&self, what: String) -> Error {
@@ -161,7 +218,7 @@ impl<R: Read + Send> Results for ClustReader<R> {
     /// Refuses a file that ends inside a frame, with the byte and the frame.
     fn read_frame(&mut self, into: &mut ClustersBuf) -> Result<bool> {
         if self.at == self.bytes {
-            return Ok(false);
+            return self.end().map(|()| false);
         }
         let start = self.at;
         let left = self.bytes - start;
@@ -175,10 +232,6 @@ impl<R: Read + Send> Results for ClustReader<R> {
         self.fill(&mut header)?;
         let number = i32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         let count = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-        let Ok(frame) = u64::try_from(number) else {
-            return Err(self
-                .err(format!("frame number {number} at byte {start}: expected 0 or more{}", self.doubt())));
-        };
         let each = record_bytes(self.size, self.payload) as u64;
         // Seen before any memory is asked for: the count of a damaged file may be anything.
         let (need, there) = (u64::from(count) * each, left - FRAME_HEADER as u64);
@@ -192,11 +245,48 @@ impl<R: Read + Send> Results for ClustReader<R> {
                 self.doubt()
             )));
         }
-        let records = into.spare_bytes(count as usize);
-        self.from.read_exact(records).map_err(|e| Error::io(&self.path, e))?;
-        self.at += need;
-        into.finish_frame(frame, count as usize);
+        self.fill(into.spare_bytes(count as usize))?;
+        if self.at == self.bytes {
+            self.end()?;
+        }
+        into.finish_frame(u64::from(number as u32), count as usize);
+        if number < 0 {
+            self.negative.get_or_insert((0, number)).0 += 1;
+        }
+        if !self.looks.is_full() {
+            let view = into.view();
+            view.frame(view.frames() - 1).for_each(|c| self.looks.take(&c));
+        }
+        self.frames += 1;
+        self.clusters += u64::from(count);
         self.last = Some(number);
         Ok(true)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.looks.doubt().into_iter().collect();
+        if let Some((frames, first)) = self.negative {
+            notes.push(format!(
+                "{frames} frames have negative numbers, the first {first}: numbers from 2147483648 on become that in a \
+                 cluster file, so it was read as {}; frames are in the order of the file",
+                first as u32
+            ));
+        }
+        if let (Some(beside), true) = (&self.beside, self.at == self.bytes) {
+            notes.extend(beside.doubts(self.size, self.payload, Some(self.frames), Some(self.clusters)));
+        }
+        notes
+    }
+
+    fn checksum(&self) -> Checksum {
+        match &self.watch {
+            None => Checksum::None,
+            Some(_) if self.at < self.bytes => Checksum::Unread,
+            Some(_) => Checksum::Agrees,
+        }
+    }
+
+    fn provenance(&self) -> Option<&Value> {
+        self.beside.as_ref().map(|b| &b.said)
     }
 }

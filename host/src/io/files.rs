@@ -8,7 +8,12 @@ use super::clust::{ClustReader, ClustSink};
 use super::columns::{NpySink, NpzSink};
 use super::dat::DatSource;
 use super::npy::NpySource;
+<<<<<<< HEAD
 use super::raw::{self, Board, Gain, RawReading, RawSource};
+=======
+use super::origin::Beside;
+use super::raw::{self, Gain, RawReading, RawSource};
+>>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
 use super::table::TableReader;
 use super::{Place, Results, Sink, Source};
 
@@ -147,7 +152,8 @@ pub fn open_sink(place: impl Into<Place>, params: &Params) -> Result<Box<dyn Sin
 }
 
 /// Opens a file of clusters, by its extension. Columns (`.npz`, `.npy`) say what they hold, and must agree with `size` and
-/// `payload` where those are given; a `.clust` file must be told its size, and its payload where that is not `i32`.
+/// `payload` where those are given; a `.clust` file must be told its size, and its payload where that is not `i32`, unless a
+/// file `NAME.json` beside it tells them.
 ///
 /// # Errors
 /// [`Error::File`] for another extension, for columns that are missing or of another kind, for a `.clust` file without a
@@ -160,13 +166,16 @@ pub fn open_results(
     must_be_there(path)?;
     match extension(path).as_str() {
         "clust" => {
-            let Some(size) = size else {
+            // A damaged file beside it is an error of the reader's.
+            let (said_size, said_payload) = Beside::of(path)?.map_or((None, None), |b| b.kind());
+            let Some(size) = size.or(said_size) else {
                 return Err(Error::file(
                     path,
-                    "a cluster file does not say its window: give its size (--size 3, or --size 3x5 for width x height)",
+                    "a cluster file does not say its window: give its size (3, or 3x5 for width x height)",
                 ));
             };
-            Ok(Box::new(ClustReader::open(path, size, payload.unwrap_or(Payload::I32))?))
+            let payload = payload.or(said_payload).unwrap_or(Payload::I32);
+            Ok(Box::new(ClustReader::open(path, size, payload)?))
         }
         "npz" | "npy" => {
             let reader = TableReader::open(path)?;

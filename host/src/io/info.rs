@@ -1,26 +1,34 @@
 //! What a file holds, as rows of a table.
 
-use std::path::Path;
+mod results;
+
+use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, Error, Payload, Result};
+use serde_json::Value;
 
 use super::dat::DatSource;
-use super::files::{FrameFile, OpenOptions, must_be_there, open_results};
+use super::files::{FrameFile, OpenOptions, must_be_there};
 use super::npy::{self, Dtype, NpySource};
-use super::npz::Npz;
-use super::raw::{Master, RawReading, RawSource};
-use super::table::TableReader;
-use super::{Health, Results, Skipped, Source, load_pedestal};
+use super::npz::Array;
+use super::raw::{self, Master, RawReading, RawSource};
+use super::{Health, Skipped, Source};
 
 /// What a file holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
     /// What kind of file it is, in words.
     pub kind: String,
     /// Rows of a table: a label and a value.
     pub rows: Vec<(String, String)>,
-    /// What is wrong with it.
+    /// What to know of it, though it can be used.
     pub warnings: Vec<String>,
+    /// What is wrong with it: it is damaged, or not what its name says.
+    pub faults: Vec<String>,
+    /// Where it comes from, as the file or the one beside it says: a JSON object.
+    pub provenance: Option<Value>,
+    /// The files that belong to it, itself first.
+    pub files: Vec<PathBuf>,
 }
 
 impl Info {
@@ -35,6 +43,13 @@ impl Info {
         }
     }
 
+    /// Notes what is wrong, once.
+    fn fault(&mut self, what: String) {
+        if !self.faults.contains(&what) {
+            self.faults.push(what);
+        }
+    }
+
     /// Goes through all frames of a source without their pixels, and notes what is found.
     fn walk(&mut self, source: &mut dyn Source) {
         let mut frames = 0;
@@ -44,7 +59,7 @@ impl Info {
                 Ok(more) => frames += more.frames,
                 Err(e) => {
                     self.row("frames", format!("{frames} before the fault below"));
-                    break self.warnings.push(e.to_string());
+                    break self.faults.push(e.to_string());
                 }
             }
         }
@@ -65,10 +80,12 @@ impl Info {
 }
 
 /// Says what a file holds: frames, results, a pedestal, a mask. `size` and `payload` are for cluster files, which do not
-/// say it themselves. Headers are read, pixels are not.
+/// say it themselves; where they are not given, they are taken from the file beside it, or guessed where one guess alone
+/// fits. Headers are read, pixels are not; results are read to their end, and their checksums looked at.
 ///
 /// # Errors
-/// [`Error::File`] for a file that is none of these; a fault inside a file of frames or clusters is a warning instead.
+/// [`Error::File`] or [`Error::Io`] for a file that is not there or of no kind that is known. Whatever is wrong inside a file is one of
+/// its [`Info::faults`].
 pub fn info(
     path: &Path,
     options: &OpenOptions,
@@ -78,11 +95,12 @@ pub fn info(
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     must_be_there(path)?;
     let bytes = std::fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
-    let mut info = match extension.as_str() {
-        "npz" => of_npz(path)?,
-        "clust" => of_results(path, size, payload)?,
-        "npy" => of_npy(path)?,
+    let (kind, found) = match extension.as_str() {
+        "npz" => ("a .npz file", results::of_npz(path)),
+        "clust" => ("clusters", results::of_clust(path, size, payload)),
+        "npy" => ("a .npy file", of_npy(path)),
         _ => match FrameFile::of(path)? {
+<<<<<<< HEAD
             FrameFile::Dat => {
                 let mut source = DatSource::open_series(path, options)?;
                 let mut info = Info::new("frames, JUNGFRAU .dat");
@@ -91,15 +109,46 @@ pub fn info(
                 info
             }
             FrameFile::RawMaster | FrameFile::Npy => of_raw(path, options)?,
+=======
+            FrameFile::Dat => ("frames, JUNGFRAU .dat", of_dat(path, options)),
+            FrameFile::RawMaster | FrameFile::Npy => ("the master of an SLS raw run", of_raw(path, options)),
+>>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
         },
     };
+    let mut info = found.unwrap_or_else(|e| Info { faults: vec![e.to_string()], ..Info::new(kind) });
     info.row("bytes of the file", bytes);
+    info.files.insert(0, path.to_path_buf());
     Ok(info)
+}
+
+fn of_dat(path: &Path, options: &OpenOptions) -> Result<Info> {
+    let mut source = DatSource::open(path, options.dat_shape, options.gain)?;
+    let mut info = Info::new("frames, JUNGFRAU .dat");
+    info.row("rows x cols", source.shape());
+    info.walk(&mut source);
+    Ok(info)
+}
+
+/// The data files beside a master.
+fn data_files(master: &Path) -> Vec<PathBuf> {
+    let folder = master.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let belongs = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        raw::data_file_name(&name).is_some_and(|parts| {
+            raw::masters_of(path, &parts).iter().any(|m| m.file_name() == master.file_name())
+        })
+    };
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map(|all| all.filter_map(|e| e.ok().map(|e| e.path())).filter(belongs).collect())
+        .unwrap_or_default();
+    files.sort();
+    files
 }
 
 fn of_raw(path: &Path, options: &OpenOptions) -> Result<Info> {
     let m = Master::read(path)?;
     let mut info = Info::new("SLS raw run");
+    info.files = data_files(path);
     info.row("detector", &m.detector_type);
     info.row("master version", &m.version);
     info.row("taken", &m.timestamp);
@@ -136,15 +185,17 @@ fn of_raw(path: &Path, options: &OpenOptions) -> Result<Info> {
             }
             info.walk(&mut source);
         }
-        Err(e) => info.warnings.push(e.to_string()),
+        // Nothing is wrong with a detector that is not read here.
+        Err(e) if m.detector().is_err() => info.warnings.push(e.to_string()),
+        Err(e) => info.faults.push(e.to_string()),
     }
     Ok(info)
 }
 
 fn of_npy(path: &Path) -> Result<Info> {
-    let (_, _, header) = npy::open(path)?;
+    let (blob, bytes, header) = npy::open(path)?;
     if matches!(header.dtype, Dtype::Record(_)) {
-        return of_results(path, None, None);
+        return results::of_table(path);
     }
     let sides: Vec<_> = header.shape.iter().map(u64::to_string).collect();
     let described = |kind: &str| {
@@ -168,74 +219,10 @@ fn of_npy(path: &Path) -> Result<Info> {
             } else {
                 info.warnings.push(e.to_string());
             }
+            if let Err(what) = Array::at(blob, 0, bytes) {
+                info.faults.push(Error::file(path, what).to_string());
+            }
             info
         }
     })
-}
-
-fn of_npz(path: &Path) -> Result<Info> {
-    let names = Npz::open(path)?.names();
-    let has = |name: &str| names.iter().any(|n| n == name);
-    if has("frame") && has("data") {
-        return of_results(path, None, None);
-    }
-    if has("x0") && has("samples") {
-        let p = load_pedestal(path)?;
-        let mut info = Info::new("a pedestal");
-        info.row("rows x cols", p.shape);
-        info.row("dark frames", p.samples);
-        info.row("precision", if p.sum.is_f64() { "f64" } else { "f32" });
-        info.row("noise", if p.fixed_variance.is_some() { "fixed" } else { "tracked" });
-        info.row("pixels without noise", p.quiet_pixels().len());
-        info.row("untrained pixels", p.untrained.as_ref().map_or(0, |m| m.count()));
-        return Ok(info);
-    }
-    let mut info = Info::new("arrays, .npz");
-    info.row("arrays", names.join(", "));
-    info.warnings.push(format!("{}: neither clusters (frame, x, y, data) nor a pedestal", path.display()));
-    Ok(info)
-}
-
-fn of_results(path: &Path, size: Option<ClusterSize>, payload: Option<Payload>) -> Result<Info> {
-    /// Frames that are looked at together.
-    const AT_ONCE: usize = 256;
-    let (mut results, total): (Box<dyn Results>, _) = match path.extension().is_some_and(|e| e == "clust") {
-        true => (open_results(path, size, payload)?, None),
-        false => {
-            let table = TableReader::open(path)?;
-            let rows = table.clusters();
-            (Box::new(table), Some(rows))
-        }
-    };
-    let mut info = Info::new("clusters");
-    info.row("window", results.size());
-    info.row("values", results.payload());
-    let (mut frames, mut clusters, mut first, mut last) = (0u64, 0u64, None, None);
-    let mut buf = results.buffer();
-    loop {
-        buf.clear();
-        let outcome = results.read(&mut buf, AT_ONCE);
-        let view = buf.view();
-        frames += view.frames() as u64;
-        clusters += view.len() as u64;
-        first = first.or(view.numbers().first().copied());
-        last = view.numbers().last().copied().or(last);
-        match outcome {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(e) => {
-                info.warnings.push(e.to_string());
-                break;
-            }
-        }
-    }
-    info.row(if total.is_some() { "frames with clusters" } else { "frames" }, frames);
-    if let (Some(first), Some(last)) = (first, last) {
-        info.row("frame numbers", format!("{first} to {last}"));
-    }
-    info.row("clusters", total.unwrap_or(clusters));
-    if frames > 0 {
-        info.row("clusters a frame", format!("{:.2}", clusters as f64 / frames as f64));
-    }
-    Ok(info)
 }

@@ -21,11 +21,14 @@ mod dat;
 mod decoding;
 mod facts;
 mod files;
+mod guess;
 mod info;
+mod looks;
 mod marks;
 mod mask;
 pub mod npy;
 mod npz;
+mod origin;
 mod output;
 mod pedestal;
 mod pieces;
@@ -40,8 +43,13 @@ pub use batch::Batch;
 pub use clust::{ClustReader, ClustSink};
 pub use columns::{NpySink, NpzSink};
 pub use dat::{DAT_SHAPES, DatSource};
+<<<<<<< HEAD
 pub use facts::{Facts, Mismatch};
 pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source, open_sources};
+=======
+pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source};
+pub use guess::cluster_file_kinds;
+>>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
 pub use info::{Info, info};
 pub use mask::{load_mask, save_mask};
 pub use npy::{NpyFrames, NpySource, write_image};
@@ -50,7 +58,7 @@ pub use pedestal::{load_pedestal, load_pedestal_facts, save_pedestal, save_pedes
 pub use raw::{Board, Gain, Master, RawReading, RawSource};
 pub use raw_write::{RawOptions, RawWriter};
 pub(crate) use results::Kind;
-pub use results::Results;
+pub use results::{Checksum, Results};
 pub use table::TableReader;
 
 // Files are read and written as they lie in memory.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use scheidegg_finder::{Error, Result};
+use serde_json::Value;
 use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::checked::Watch;
-use super::npy::{self, NpyHeader};
+use super::npy::{self, Dtype, NpyHeader, Scalar};
 use super::read_at::Blob;
 
 /// An array of a file: where its elements lie, and what they are.
@@ -153,6 +154,24 @@ impl Npz {
             return Err(err(format!("unpacks to {} bytes, {bytes} were promised", content.len())));
         }
         Array::at(Blob::Memory(Arc::from(content)), 0, bytes).map(Some).map_err(err)
+    }
+
+    /// An array that is one string of bytes, a JSON object, if it is there.
+    pub fn json(&mut self, name: &str) -> Result<Option<Value>> {
+        let err = |path: &Path, what: String| Err(Error::file(path, format!("array {name} {what}")));
+        let Some(array) = self.array(name)? else { return Ok(None) };
+        let h = &array.header;
+        let Dtype::One(Scalar { kind: 'S', .. }) = h.dtype else {
+            return err(&self.path, format!("is {} {:?}, expected a string of bytes", h.dtype, h.shape));
+        };
+        let text = array.values::<u8>(name, &self.path)?;
+        // Numpy fills strings up with zeros.
+        let end = text.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
+        match serde_json::from_slice(&text[..end]) {
+            Ok(Value::Object(said)) => Ok(Some(Value::Object(said))),
+            Ok(_) => err(&self.path, "is no JSON object".into()),
+            Err(e) => err(&self.path, format!("is no JSON: {e}")),
+        }
     }
 
     /// One array that must be there.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use scheidegg_finder::{ClusterSize, Clusters, ClustersBuf, Error, Payload, Result, Shape};
+use serde_json::Value;
 
 use crate::provenance::{How, Provenance};
 
@@ -42,6 +43,33 @@ pub trait Results: Send {
         }
         Ok(frames)
     }
+
+    /// What was noticed so far that is no error, in sentences: numbers that were read as something else, values that look
+    /// like another type.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the bytes read so far are those that were written.
+    fn checksum(&self) -> Checksum {
+        Checksum::None
+    }
+
+    /// Where the result comes from, as the file or the one beside it says: a JSON object.
+    fn provenance(&self) -> Option<&Value> {
+        None
+    }
+}
+
+/// Whether the bytes of a result are those that were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nobody has said what they must come to.
+    None,
+    /// There is a checksum, and it is looked at when the last frame is read.
+    Unread,
+    /// They are. Others are an error.
+    Agrees,
 }
 
 /// What a file of clusters was started for.

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result};
 
-use super::Results;
+use serde_json::Value;
+
 use super::npy::{Dtype, Scalar};
 use super::npz::{Array, Npz};
+use super::origin::Beside;
 use super::read_at::Blob;
 use super::rows::ArrayRows;
+use super::{Checksum, Results};
 
 /// One column: a number or a window for every cluster, as part of the rows of an array.
 #[derive(Debug)]
@@ -42,7 +45,8 @@ impl Column {
 /// Reads clusters from columns. Clusters that follow each other with the same frame number are one frame.
 ///
 /// # Checksums
-/// The CRC-32 of an array of a `.npz` file is looked at when its last rows are read, before any of these is handed out.
+/// The CRC-32 of an array of a `.npz` file is looked at when its last rows are read, before any of these is handed out; so is
+/// that of a `.npy` file where a file `NAME.json` beside it tells one.
 #[derive(Debug)]
 pub struct TableReader {
     path: PathBuf,
@@ -53,6 +57,10 @@ pub struct TableReader {
     rows: u64,
     next: u64,
     records: Vec<u8>,
+    beside: Option<Beside>,
+    provenance: Option<Value>,
+    /// Whether there are checksums.
+    sums: bool,
 }
 
 /// The columns, in the order of [`TableReader::columns`].
@@ -74,7 +82,9 @@ impl TableReader {
     /// [`Error::File`] for a column that is missing or of another type.
     pub fn open(path: &Path) -> Result<TableReader> {
         let is_npz = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz"));
-        let (arrays, found) = if is_npz { arrays_of_archive(path)? } else { records_of_file(path)? };
+        let beside = if is_npz { None } else { Beside::of(path)? };
+        let (arrays, found, provenance) =
+            if is_npz { arrays_of_archive(path)? } else { records_of_file(path, beside.as_ref())? };
         check(path, &arrays, &found)?;
         let (size, payload) = kind_of(path, &found[3])?;
         let rows = arrays.iter().enumerate().map(|(k, array)| {
@@ -96,6 +106,9 @@ impl TableReader {
             rows,
             next: 0,
             records: Vec::new(),
+            sums: is_npz || beside.as_ref().is_some_and(|b| b.watch().is_some()),
+            beside,
+            provenance,
         })
     }
 
@@ -105,8 +118,8 @@ impl TableReader {
     }
 }
 
-/// An array a column.
-fn arrays_of_archive(path: &Path) -> Result<(Vec<Array>, [Found; 4])> {
+/// An array a column, and where they come from.
+fn arrays_of_archive(path: &Path) -> Result<(Vec<Array>, [Found; 4], Option<Value>)> {
     let mut npz = Npz::open(path)?;
     let arrays: Vec<Array> = NAMES.iter().map(|name| npz.need(name)).collect::<Result<_>>()?;
     let mut found = Vec::new();
@@ -117,14 +130,19 @@ fn arrays_of_archive(path: &Path) -> Result<(Vec<Array>, [Found; 4])> {
         let sides = array.header.shape.get(1..).unwrap_or(&[]).to_vec();
         found.push(Found { array: k, scalar, sides, offset: 0 });
     }
-    Ok((arrays, four(found)))
+    let provenance = npz.json("provenance")?;
+    Ok((arrays, four(found), provenance))
 }
 
 /// A field of an array of records a column.
-fn records_of_file(path: &Path) -> Result<(Vec<Array>, [Found; 4])> {
+fn records_of_file(path: &Path, beside: Option<&Beside>) -> Result<(Vec<Array>, [Found; 4], Option<Value>)> {
     let err = |what: String| Error::file(path, what);
     let (blob, bytes) = Blob::open(path)?;
-    let array = Array::at(blob, 0, bytes).map_err(err)?;
+    let mut array = Array::at(blob, 0, bytes).map_err(err)?;
+    if let Some(beside) = beside {
+        beside.check_length(path, bytes)?;
+        array.crc = beside.crc();
+    }
     let fields = if let Dtype::Record(fields) = &array.header.dtype { fields.as_slice() } else { &[] };
     let column = |name: &&str| {
         let field = fields.iter().find(|f| f.name == **name).ok_or_else(|| {
@@ -133,7 +151,7 @@ fn records_of_file(path: &Path) -> Result<(Vec<Array>, [Found; 4])> {
         Ok(Found { array: 0, scalar: field.scalar, sides: field.shape.clone(), offset: field.offset })
     };
     let found = four(NAMES.iter().map(column).collect::<Result<_>>()?);
-    Ok((vec![array], found))
+    Ok((vec![array], found, beside.map(|b| b.said.clone())))
 }
 
 fn four(found: Vec<Found>) -> [Found; 4] {
@@ -225,5 +243,22 @@ impl Results for TableReader {
         let Some(number) = number else { return Ok(false) };
         into.push_frame(number, &self.records);
         Ok(true)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let doubts = |b: &Beside| b.doubts(self.size, self.payload, None, Some(self.rows));
+        self.beside.as_ref().map_or(Vec::new(), doubts)
+    }
+
+    fn checksum(&self) -> Checksum {
+        match self.sums {
+            false => Checksum::None,
+            true if self.next < self.rows => Checksum::Unread,
+            true => Checksum::Agrees,
+        }
+    }
+
+    fn provenance(&self) -> Option<&Value> {
+        self.provenance.as_ref()
     }
 }

@@ -122,6 +122,51 @@ mod tests {
     }
 
     #[test]
+    fn bins_are_as_wide_as_some_4000_of_them_need() {
+        for (expected, bin, bins) in [
+            (0.4, 1.0, 3),
+            (1000.0, 1.0, 2002),
+            (2048.0, 1.0, 4098),
+            (2048.5, 2.0, 2051),
+            (3000.0, 2.0, 3002),
+            (9000.0, 5.0, 3602),
+        ] {
+            let spectrum = Spectrum::new(expected);
+            assert_eq!((spectrum.bin_adu, spectrum.bins.len()), (bin, bins), "{expected}");
+            // Up to twice what is expected, each charge in the bin around its own.
+            let mut spectrum = spectrum;
+            spectrum.add(2.0 * expected);
+            spectrum.add(0.0);
+            assert_eq!(spectrum.outside, 0);
+            assert_eq!(spectrum.bins[(2.0 * expected / bin).round() as usize], 1);
+            // The first charge that has no bin, and one below the first.
+            spectrum.add((bins as f64 - 0.5) * bin);
+            spectrum.add(-0.51 * bin);
+            assert_eq!((spectrum.outside, spectrum.entries()), (2, 4));
+            let twice = spectrum.clone().merge(spectrum);
+            assert_eq!((twice.outside, twice.entries()), (4, 8));
+        }
+    }
+
+    /// A width of few bins: what the bins add to it is taken off.
+    #[test]
+    fn narrow_cores_keep_their_width_at_any_bin() {
+        for expected in [20.0, 3000.0, 9000.0] {
+            let mut spectrum = Spectrum::new(expected);
+            let (bin, middle) = (spectrum.bin_adu, 20.25);
+            // Shares of a Gaussian of width 3 bins, by Simpson's rule over each bin.
+            for (i, count) in spectrum.bins.iter_mut().enumerate().take(41) {
+                let z = |at: f64| (-0.5 * ((at - middle) / 3.0f64).powi(2)).exp() / (3.0 * 2.506_628_275);
+                let i = i as f64;
+                *count = (1e6 * (z(i - 0.5) + 4.0 * z(i) + z(i + 0.5)) / 6.0).round() as u64;
+            }
+            let (mean, width) = spectrum.core().unwrap();
+            assert_abs_diff_eq!(mean, middle * bin, epsilon = 0.01 * bin);
+            assert_abs_diff_eq!(width, 3.0 * bin, epsilon = 0.03 * bin);
+        }
+    }
+
+    #[test]
     fn few_entries_have_no_core_and_equal_ones_no_width() {
         let mut spectrum = Spectrum::new(100.0);
         (0..9).for_each(|_| spectrum.add(40.0));

@@ -28,7 +28,9 @@ impl Scalar {
         let mut chars = descr.chars();
         let order = chars.next().filter(|c| "<>|=".contains(*c))?;
         let kind = chars.next()?;
-        let size = chars.as_str().parse::<usize>().ok().filter(|s| (1..=64).contains(s))?;
+        // Strings of bytes are of any length, numbers are not.
+        let most = if kind == 'S' { 1 << 24 } else { 64 };
+        let size = chars.as_str().parse::<usize>().ok().filter(|s| (1..=most).contains(s))?;
         Some(Scalar { kind, size, big_endian: order == '>' && size > 1 })
     }
 }
@@ -225,6 +227,54 @@ mod tests {
                 assert_eq!(length(0), length(u64::MAX), "{descr}, {rows}");
             }
         }
+    }
+
+    /// Bytes of one have no order, whatever stands before them.
+    #[test]
+    fn types_are_told_apart() {
+        for (descr, kind, size, big_endian) in [
+            ("<u2", 'u', 2, false),
+            (">u2", 'u', 2, true),
+            ("=i4", 'i', 4, false),
+            ("|u1", 'u', 1, false),
+            (">u1", 'u', 1, false),
+            ("<b1", 'b', 1, false),
+            (">f8", 'f', 8, true),
+            ("|S1234", 'S', 1234, false),
+            ("|S16777216", 'S', 16_777_216, false),
+        ] {
+            assert_eq!(Scalar::parse(descr), Some(Scalar { kind, size, big_endian }), "{descr}");
+        }
+        for not in ["u2", "<u", "<u0", "<u65", "<2u", "", "<", "|S16777217", "<é2"] {
+            assert_eq!(Scalar::parse(not), None, "{not}");
+        }
+        assert_eq!(Scalar { kind: 'u', size: 2, big_endian: true }.to_string(), ">u2");
+        assert_eq!(Scalar::new('u', 1).to_string(), "|u1");
+    }
+
+    /// The first number of a shape is known last, whatever the other ones are and wherever the text ends.
+    #[test]
+    fn the_length_does_not_depend_on_the_first_side() {
+        for name in 1..70 {
+            let descr = format!("'{}'", "x".repeat(name));
+            for rest in [&[][..], &[1], &[123_456_789, 7], &[u64::MAX]] {
+                let shape = |n: u64| [&[n], rest].concat();
+                let lengths = [0, 7, 1 << 40, u64::MAX].map(|n| NpyHeader::write(&descr, &shape(n)).len());
+                assert!(lengths.iter().all(|l| *l == lengths[0] && l.is_multiple_of(64)), "{lengths:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn headers_are_of_some_length() {
+        let start = |length: u32| {
+            let mut bytes = MAGIC.to_vec();
+            bytes.extend([2, 0]);
+            bytes.extend(length.to_le_bytes());
+            bytes
+        };
+        assert_eq!(NpyHeader::bytes_needed(&start(1 << 20)), Ok((1 << 20) + 12));
+        assert!(NpyHeader::bytes_needed(&start((1 << 20) + 1)).unwrap_err().contains("1048577 bytes"));
     }
 
     #[test]

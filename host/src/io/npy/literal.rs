@@ -139,6 +139,8 @@ mod tests {
             "{'a': 1 'b': 2}",
             "[1 2]",
             "{3: 4}",
+            "{'a': 1",
+            "{'a': 1)",
             "'abc",
             "3)",
             "None",
@@ -152,5 +154,10 @@ mod tests {
         let nested = |depth| Literal::parse(&format!("{}{}", "(".repeat(depth), ")".repeat(depth))).is_some();
         assert!(nested(9) && !nested(10));
         assert!(Literal::parse("{'a': 1}").is_some() && Literal::parse("{'a': 1 'b': 2}").is_none());
+        // Nine brackets in each other are read, ten are not.
+        let deep = |n: usize| Literal::parse(&("[".repeat(n) + &"]".repeat(n)));
+        assert!(deep(9).is_some() && deep(10).is_none());
+        let trailing = Literal::parse("{'a': 1,}").unwrap();
+        assert_eq!(trailing, Literal::Dict(vec![("a".into(), Literal::Number(1))]));
     }
 }
