@@ -222,3 +222,77 @@ fn help_and_wrong_usage() {
     assert_eq!(run(["look"]).status.code(), Some(2));
     assert_eq!(run::<&str>([]).status.code(), Some(2));
 }
+
+/// Fault: a broken file is told of with exit status 0; of several files, only one is told of.
+#[test]
+fn info_tells_what_it_knows_of_broken_files_and_exits_with_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (dark, data) = golden_files(dir.path(), "weak");
+    let (dark, data) = (dark.to_str().unwrap(), data.to_str().unwrap());
+    for out in ["a.clust", "a.npz", "a.npy"] {
+        json(["find", "--json", "--dark", dark, "--data", data, "--out", &at(out)]);
+    }
+    let (clust, npz, npy) = (at("a.clust"), at("a.npz"), at("a.npy"));
+    let said = stdout(&run(["info", &clust, &npz, &npy, data, "--json"]));
+    let all: Vec<serde_json::Value> =
+        serde_json::Deserializer::from_str(&said).into_iter().map(|v| v.unwrap()).collect();
+    let files: Vec<_> = all.iter().map(|v| v["file"].as_str().unwrap()).collect();
+    assert_eq!(files, [&clust, &npz, &npy, data]);
+    for one in &all {
+        assert_eq!(one["faults"], serde_json::json!([]), "{one}");
+        assert_eq!(one["files"][0], one["file"]);
+    }
+    assert_eq!(all[0]["facts"]["window"], "3x3");
+    assert_eq!(all[1]["facts"]["checksum"], "checked");
+    // A damaged array, a cut file, and a good one between them.
+    let mut bytes = fs::read(&npz).unwrap();
+    bytes[400] ^= 1;
+    fs::write(&npz, bytes).unwrap();
+    let bytes = fs::read(data).unwrap();
+    fs::write(data, &bytes[..bytes.len() - 1]).unwrap();
+    let o = run(["info", &npz, &npy, data]);
+    assert_eq!(o.status.code(), Some(1));
+    let (told, wrong) = (stdout(&o), stderr(&o));
+    assert!(told.contains("a.npz: clusters") && told.contains("weak_data.npy: frames, .npy"), "{told}");
+    assert_eq!(wrong.lines().count(), 2, "{wrong}");
+    assert!(wrong.contains("scheidegg: ") && wrong.contains("a.npz: array data is damaged"), "{wrong}");
+    assert!(wrong.contains("ends inside frame"), "{wrong}");
+    // A damaged result is no partner for a comparison.
+    assert!(fails(["compare", &npz, &npy], 1).contains("a.npz: array data is damaged"));
+}
+
+#[test]
+fn compare_says_in_what_files_differ_besides_their_clusters() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (dark, data) = golden_files(dir.path(), "weak");
+    let (dark, data) = (dark.to_str().unwrap(), data.to_str().unwrap());
+    let find = |out: &str, more: &[&str]| {
+        let base = ["find", "--json", "--dark", dark, "--data", data, "--out", out];
+        json(base.iter().chain(more));
+    };
+    find(&at("a.npz"), &[]);
+    find(&at("b.npz"), &["--payload", "f32", "--n-sigma", "6"]);
+    find(&at("c.npz"), &["--size", "5"]);
+    let both = |a: &str, b: &str| {
+        let o = run(["compare", &at(a), &at(b), "--json"]);
+        (o.status.code(), serde_json::from_slice::<serde_json::Value>(&o.stdout).unwrap())
+    };
+    let (code, said) = both("a.npz", "a.npz");
+    assert_eq!((code, &said["same"], &said["remarks"]), (Some(0), &true.into(), &serde_json::json!([])));
+    let (code, said) = both("a.npz", "b.npz");
+    assert_eq!(code, Some(1));
+    let remarks = said["remarks"].to_string();
+    for part in ["n sigma: 5.0 in A, 6.0 in B", "payload: i32 in A, f32 in B", "values: i32 in A, f32 in B"] {
+        assert!(remarks.contains(part), "{remarks}");
+    }
+    assert_eq!(said["kind_b"], serde_json::json!({"window": "3x3", "values": "f32"}));
+    let (code, said) = both("a.npz", "c.npz");
+    assert_eq!((code, &said["same"]), (Some(1), &false.into()));
+    assert!(said["notes"][0].as_str().unwrap().contains("window: 3x3 in A, 5x5 in B"), "{said}");
+    let text = stdout(&run(["compare", &at("a.npz"), &at("c.npz")]));
+    assert!(text.contains("size: 3x3 in A, 5x5 in B") && text.ends_with("they differ\n"), "{text}");
+    fails(["compare", &at("a.npz"), &at("nowhere.npz")], 1);
+    assert_eq!(run(["compare", &at("a.npz")]).status.code(), Some(2));
+}

@@ -34,7 +34,7 @@ fn clusters(size: ClusterSize, payload: Payload, centre: f32) -> ClustersBuf {
                     Payload::I32 => records.extend((v as i32).to_le_bytes()),
                     Payload::I16 => records.extend((v as i16).to_le_bytes()),
                     Payload::F16 => records.extend(half::f16::from_f32(v).to_le_bytes()),
-                    Payload::F32 => records.extend(v.to_le_bytes()),
+                    Payload::F32 => records.extend((v * 1.2345).to_le_bytes()),
                 }
             }
         }

@@ -136,7 +136,7 @@ fn read(info: &mut Info, mut results: Box<dyn Results>, rows: Option<u64>, path:
     info.row("window", results.size());
     info.row("values", results.payload());
     let (mut frames, mut clusters, mut at_limit, mut numbers) = (0u64, 0u64, 0u64, None::<(u64, u64)>);
-    let mut buf = results.buffer();
+    let (mut buf, mut whole) = (results.buffer(), true);
     loop {
         buf.clear();
         let outcome = results.read(&mut buf, AT_ONCE);
@@ -153,11 +153,11 @@ fn read(info: &mut Info, mut results: Box<dyn Results>, rows: Option<u64>, path:
             Ok(_) => {}
             Err(e) => {
                 info.faults.push(e.to_string());
+                whole = false;
                 break;
             }
         }
     }
-    let whole = info.faults.is_empty();
     let before = if whole { "" } else { " before the fault below" };
     info.row(if rows.is_some() { "frames with clusters" } else { "frames" }, format!("{frames}{before}"));
     if let Some((low, high)) = numbers {
