@@ -1,6 +1,5 @@
 //! `info`: what files hold and what is wrong with them.
 
-use std::io::{Write, stderr};
 use std::path::Path;
 
 use scheidegg::io::Info;
@@ -8,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::InfoArgs;
 use crate::failure::{Failure, Outcome};
-use crate::say::say;
+use crate::say::{say, tell};
 use crate::summary::print_json;
 
 /// Runs the subcommand. Every file is told of, then it ends with 1 if something is wrong with one.
@@ -42,7 +41,7 @@ pub fn run(args: &InfoArgs) -> Outcome {
 /// Faults are errors, and go where those go.
 fn complain(faults: &[String]) {
     for fault in faults {
-        let _ = writeln!(stderr(), "scheidegg: {fault}");
+        tell!("scheidegg: {fault}");
     }
 }
 

@@ -164,7 +164,7 @@ fn what_is_known_of_a_broken_file_is_told() {
     let pixels: Vec<u16> = (0..5).flat_map(|n| image(SHAPE, n)).collect();
     trainer.add(Frames::new(&pixels, SHAPE).unwrap()).unwrap();
     let pedestal = trainer.finish(Precision::F32).unwrap();
-    save_pedestal(&at("p.npz"), &pedestal).unwrap();
+    save_pedestal(at("p.npz"), &pedestal).unwrap();
     let i = of(&at("p.npz"));
     assert_eq!((row(&i, "checksum"), row(&i, "rows x cols")), ("checked", "20 x 20"));
     flip(&at("p.npz"), 2000);
