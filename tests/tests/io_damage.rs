@@ -146,6 +146,7 @@ fn what_stands_beside_another_result_is_said() {
         sink.finish(&Provenance::default()).unwrap();
         write_beside(&path, size, payload);
         let before = fs::read(format!("{}.json", path.display())).unwrap();
+        fs::remove_file(&path).unwrap();
         let mut sink = open_sink(&path, &Params { payload, ..Params::new(size) }).unwrap();
         sink.finish(&Provenance::default()).unwrap();
         // Of the run before.

@@ -44,6 +44,7 @@ fn clusters(size: ClusterSize, payload: Payload, centre: f32) -> ClustersBuf {
 }
 
 fn write(path: &Path, size: ClusterSize, payload: Payload, centre: f32) {
+    let _ = fs::remove_file(path);
     let mut sink = open_sink(path, &Params { payload, ..Params::new(size) }).unwrap();
     sink.write(&clusters(size, payload, centre).view().into()).unwrap();
     sink.finish(&Provenance::default()).unwrap();

@@ -318,6 +318,7 @@ fn batches_of_many_frames_are_written_whole() {
                 "npy" => assert!(bytes.ends_with(&rows)),
                 _ => assert_same(&read_back(&path, kind.0, kind.1, 1000), &filled),
             }
+            fs::remove_file(&path).unwrap();
         }
     }
 }
