@@ -2,12 +2,8 @@
 
 use std::path::PathBuf;
 
-<<<<<<< HEAD
-use scheidegg::io::{OpenOptions, Results, Source, open_results, open_sources};
-=======
 use scheidegg::Error;
-use scheidegg::io::{OpenOptions, Source, open_source};
->>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
+use scheidegg::io::{OpenOptions, Source, open_sources};
 use scheidegg::pipeline::Chain;
 
 use crate::failure::{Failure, Outcome};

@@ -8,12 +8,8 @@ use super::clust::{ClustReader, ClustSink};
 use super::columns::{NpySink, NpzSink};
 use super::dat::DatSource;
 use super::npy::NpySource;
-<<<<<<< HEAD
-use super::raw::{self, Board, Gain, RawReading, RawSource};
-=======
 use super::origin::Beside;
-use super::raw::{self, Gain, RawReading, RawSource};
->>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
+use super::raw::{self, Board, Gain, RawReading, RawSource};
 use super::table::TableReader;
 use super::{Place, Results, Sink, Source};
 

@@ -100,19 +100,8 @@ pub fn info(
         "clust" => ("clusters", results::of_clust(path, size, payload)),
         "npy" => ("a .npy file", of_npy(path)),
         _ => match FrameFile::of(path)? {
-<<<<<<< HEAD
-            FrameFile::Dat => {
-                let mut source = DatSource::open_series(path, options)?;
-                let mut info = Info::new("frames, JUNGFRAU .dat");
-                info.row("rows x cols", source.shape());
-                info.walk(&mut source);
-                info
-            }
-            FrameFile::RawMaster | FrameFile::Npy => of_raw(path, options)?,
-=======
             FrameFile::Dat => ("frames, JUNGFRAU .dat", of_dat(path, options)),
             FrameFile::RawMaster | FrameFile::Npy => ("the master of an SLS raw run", of_raw(path, options)),
->>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
         },
     };
     let mut info = found.unwrap_or_else(|e| Info { faults: vec![e.to_string()], ..Info::new(kind) });
@@ -122,7 +111,7 @@ pub fn info(
 }
 
 fn of_dat(path: &Path, options: &OpenOptions) -> Result<Info> {
-    let mut source = DatSource::open(path, options.dat_shape, options.gain)?;
+    let mut source = DatSource::open_series(path, options)?;
     let mut info = Info::new("frames, JUNGFRAU .dat");
     info.row("rows x cols", source.shape());
     info.walk(&mut source);
@@ -186,7 +175,7 @@ fn of_raw(path: &Path, options: &OpenOptions) -> Result<Info> {
             info.walk(&mut source);
         }
         // Nothing is wrong with a detector that is not read here.
-        Err(e) if m.detector().is_err() => info.warnings.push(e.to_string()),
+        Err(e) if m.detector(options.board).is_err() => info.warnings.push(e.to_string()),
         Err(e) => info.faults.push(e.to_string()),
     }
     Ok(info)

@@ -43,13 +43,9 @@ pub use batch::Batch;
 pub use clust::{ClustReader, ClustSink};
 pub use columns::{NpySink, NpzSink};
 pub use dat::{DAT_SHAPES, DatSource};
-<<<<<<< HEAD
 pub use facts::{Facts, Mismatch};
 pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source, open_sources};
-=======
-pub use files::{FrameFile, OpenOptions, open_results, open_sink, open_source};
 pub use guess::cluster_file_kinds;
->>>>>>> fa55232 (Read cluster files past 2^31, check what stands beside results, tell of broken files and exit with 1)
 pub use info::{Info, info};
 pub use mask::{load_mask, save_mask};
 pub use npy::{NpyFrames, NpySource, write_image};
