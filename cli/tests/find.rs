@@ -250,6 +250,10 @@ fn errors_name_the_thing_and_leave_nothing_behind() {
     }
     let with = |dark: &str, data: &str| fails(["find", "--dark", dark, "--data", data, "--out", out], 1);
     assert!(with(dark, cut.to_str().unwrap()).contains("cut.npy"));
+    // What was found before the cut lies beside the earlier result.
+    let part = dir.path().join("out.partial.clust");
+    assert!(!clusters(&part, "3").is_empty());
+    fs::remove_file(&part).unwrap();
     assert!(
         with(dark, small.to_str().unwrap())
             .contains("moench_dark.npy: holds 33 x 41 pixels, the data frames have 3 x 4")
