@@ -13,8 +13,8 @@ use crate::args::BenchArgs;
 use crate::failure::{Outcome, usage};
 use crate::find::{params_for, registry};
 use crate::plot::{Axis, BLUE, Chart, GREEN, Layer, Legend};
-use crate::say::{say, tell};
-use crate::summary::count;
+use crate::say::{bytes, say, tell};
+use crate::summary::{count, params as asked};
 use crate::{darks, input, places};
 
 /// Runs the subcommand.
@@ -45,7 +45,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     }
     let name = darks.name();
     let darks = read(&mut *darks, darks::limit(&args.input)?)?;
-    check_darks(&name, darks.len() as u64, args.finder.pedestal_samples)?;
+    darks::enough(&name, darks.len() as u64, args.finder.pedestal_samples)?;
 
     let sweep: Vec<Option<usize>> = match args.threads.is_empty() {
         true => vec![None],
@@ -55,7 +55,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     for threads in sweep {
         let run = measure(args, &registry(threads, args.pin)?, &params, &darks, &frames, threads)?;
         match args.json {
-            true => say!("{}", run.json(&params)),
+            true => bytes(format!("{}\n", run.json(&params)).as_bytes()),
             false => run.print(&params, runs.is_empty()),
         }
         runs.push(run);
@@ -64,17 +64,6 @@ pub fn run(args: &BenchArgs) -> Outcome {
         plot(args.writing.place(path), &runs, &params)?;
     }
     Ok(())
-}
-
-/// Refuses too few dark frames, as `find` does.
-fn check_darks(name: &str, frames: u64, samples: Option<u64>) -> Outcome {
-    if let Some(need) = samples.filter(|n| *n > frames) {
-        let what = format!(
-            "{frames} dark frames, the pedestal needs {need} (give more, or --pedestal-samples {frames})"
-        );
-        return Err(Error::file(name, what).into());
-    }
-    darks::enough(name, frames, samples)
 }
 
 /// Up to `limit` frames of a source, in memory.
@@ -210,6 +199,7 @@ impl Measured {
             "update": params.update.word(),
             "noise": params.noise.word(),
             "precision": params.precision.word(),
+            "params": asked(params),
             "frames": self.frames,
             "reps": self.us.len(),
             "clusters": self.clusters,

@@ -61,11 +61,32 @@ pub fn train_with(
     let mut run = Run::new(finder).stop_flag(stop.clone()).on_progress(move |p| display.show(p));
     let trained = run.fewer_darks(samples.is_none()).frames(limit).train(darks)?;
     enough(&darks.name(), trained.frames, samples)?;
+    let mut trained = trained;
+    if let Some(asked) = limit.filter(|n| *n > trained.frames) {
+        let has = trained.frames;
+        trained
+            .health
+            .warnings
+            .push(format!("{}: {asked} dark frames were asked for, it has {has}", darks.name()));
+    }
     Ok(trained)
 }
 
-/// Refuses so few dark frames that clusters would mostly be noise, unless they were asked for.
+/// Refuses fewer dark frames than were asked for, and so few that clusters would mostly be noise, unless they were.
 pub fn enough(name: &str, frames: u64, samples: Option<u64>) -> Outcome {
+    if frames < 2 {
+        let what = format!(
+            "{frames} dark frame, the pedestal needs {} (give at least 2)",
+            samples.unwrap_or(WINDOW)
+        );
+        return Err(Error::file(name, what).into());
+    }
+    if let Some(need) = samples.filter(|n| *n > frames) {
+        let what = format!(
+            "{frames} dark frames, the pedestal needs {need} (give more, or --pedestal-samples {frames})"
+        );
+        return Err(Error::file(name, what).into());
+    }
     if samples.is_none() && frames < LEAST {
         let what = format!(
             "{frames} dark frames do not tell the noise of a pixel (give at least {LEAST}, better {WINDOW}; \

@@ -8,12 +8,13 @@ use scheidegg::io::simulate::{Simulation, Written};
 use scheidegg::io::{OpenOptions, Sink, open_sink, open_source};
 use scheidegg::pipeline::Run;
 use scheidegg::truth::{Truth, TruthSummary};
+use scheidegg::watch::{ClusterWatch, Findings, FrameWatch};
 use scheidegg::{ClusterSize, Error, Params};
 use serde_json::json;
 
 use crate::args::{DemoArgs, Format};
 use crate::drift::Drift;
-use crate::failure::{Outcome, usage};
+use crate::failure::{Failure, Outcome, usage};
 use crate::find::{files, registry, write_report};
 use crate::progress::Display;
 use crate::report::{ReportSink, Table};
@@ -44,7 +45,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
         dead_pixels: (16.0 * side * side) as usize,
         ..Simulation::default()
     };
-    let shape = simulation.validate().map_err(usage)?;
+    let shape = simulation.validate().map_err(usage_of_demo)?;
     let params = Params { pedestal_samples: DARKS, ..Params::new(ClusterSize::square(3).map_err(usage)?) };
     let (mut finder, choice) = registry(args.backend.cpu.threads, args.backend.cpu.pin)?
         .build_explained(&args.backend.backend, shape, &params)
@@ -69,6 +70,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
 
     let before = finder.pedestal(0)?;
     let pedestal = PedestalHealth::of(&before, &params);
+    let (mut frames, mut watch) = (FrameWatch::new(&before, &params), ClusterWatch::new(&before, &params));
     let clusters = args.out.join("clusters.clust");
     let mut out = open_sink(args.writing.place(&clusters), &params)?;
     let mut picture = ReportSink::new(shape);
@@ -77,11 +79,12 @@ pub fn run(args: &DemoArgs) -> Outcome {
     let mut display = Display::new("find");
     let mut known = provenance::begin(&choice, &pedestal);
     known.inputs.extend(trained.inputs.iter().cloned());
-    let summary = Run::new(&mut *finder)
-        .stop_flag(stop)
-        .on_progress(move |p| display.show(p))
-        .provenance(known)
-        .find(&mut *data, &mut [&mut *out as &mut dyn Sink, &mut picture, &mut truth])?;
+    let summary =
+        Run::new(&mut *finder).stop_flag(stop).on_progress(move |p| display.show(p)).provenance(known).find(
+            &mut frames.on(&mut *data),
+            &mut [&mut *out as &mut dyn Sink, &mut picture, &mut truth, &mut watch],
+        )?;
+    let findings = Findings::new(&frames, &watch, &before, finder.pedestal(0).ok().as_ref(), &params);
 
     let written_files = files(&summary).collect();
     let mut report = RunReport {
@@ -93,6 +96,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
         summary,
         pedestal,
         drift: None,
+        findings,
         written: written_files,
         notes,
     };
@@ -115,6 +119,16 @@ pub fn run(args: &DemoArgs) -> Outcome {
         conclude(&args.out, &written, &page, seconds);
     }
     summary::conclude(&report.summary)
+}
+
+/// The demonstration has one option for both sides.
+fn usage_of_demo(e: Error) -> Failure {
+    match e {
+        Error::Param { name, found, expected } if name == "frame shape" => {
+            Failure::Usage(Error::Param { name: "--side".into(), found, expected })
+        }
+        e => usage(e),
+    }
 }
 
 fn announce(args: &DemoArgs, s: &Simulation) {

@@ -1,26 +1,30 @@
 //! `find`: dark frames and data frames to clusters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use scheidegg::io::{
-    self, Place, Sink, Source, load_mask, load_pedestal, load_pedestal_facts, open_sink, save_pedestal_with,
+    self, Place, Sink, Source, load_mask, load_pedestal, load_pedestal_facts, open_sink, save_mask,
+    save_pedestal_with,
 };
 use scheidegg::pipeline::{Run, Summary, Trained};
 use scheidegg::provenance::{Input, Provenance};
+use scheidegg::watch::{ClusterWatch, Findings, FrameWatch};
 use scheidegg::{
-    Choice, CpuBackend, Error, Finder, Params, Payload, Pedestal, PixelMask, Registry, Result, Shape,
+    Choice, CpuBackend, Error, Finder, Params, Payload, Pedestal, PixelMask, Precision, Registry, Result,
+    Shape,
 };
 
-use crate::args::{FindArgs, FinderArgs, InputArgs};
+use crate::args::{FindArgs, FinderArgs, InputArgs, WritingArgs};
 use crate::drift::Drift;
-use crate::failure::{Outcome, usage};
+use crate::failure::{Failure, Outcome, usage};
 use crate::places;
 use crate::progress::Display;
 use crate::report::{self, Facts, Material, ReportSink, Table};
 use crate::summary::{PedestalHealth, RunReport, conclude, print_json};
-use crate::{darks, input, say, stop};
+use crate::talk::detail;
+use crate::{darks, input, plan, say, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
@@ -39,6 +43,10 @@ pub fn run(args: &FindArgs) -> Outcome {
     let registry = registry(args.backend.cpu.threads, args.backend.cpu.pin)?;
     let (mut finder, choice) =
         registry.build_explained(&args.backend.backend, shape, &params).map_err(usage)?;
+    tell_choice(&choice, &*finder);
+    if args.dry_run {
+        return plan::find(args, &*data, &params, &choice);
+    }
 
     let mut outs = Vec::new();
     for path in &args.out {
@@ -56,6 +64,9 @@ pub fn run(args: &FindArgs) -> Outcome {
     notes.extend(doubts);
     let pedestal = finder.pedestal(0)?;
     let health = PedestalHealth::of(&pedestal, &params);
+    some_pixel_left(&dark, &health)?;
+    let (mut frames, mut clusters) =
+        (FrameWatch::new(&pedestal, &params), ClusterWatch::new(&pedestal, &params));
     let mut written = Vec::new();
     if let Some(path) = &args.save_pedestal {
         save_pedestal_with(args.writing.place(path), &pedestal, &facts)?;
@@ -64,10 +75,20 @@ pub fn run(args: &FindArgs) -> Outcome {
     let mut picture = args.report.as_ref().map(|_| ReportSink::new(shape));
     let mut sinks: Vec<&mut dyn Sink> = outs.iter_mut().map(|s| &mut **s as &mut dyn Sink).collect();
     sinks.extend(picture.as_mut().map(|s| s as &mut dyn Sink));
+    sinks.push(&mut clusters);
     let known = provenance(args, &choice, &health, trained.as_ref());
-    let summary = find(&mut *finder, &mut *data, &mut sinks, known, &args.input, &stop)?;
+    let summary = find(&mut *finder, &mut frames.on(&mut *data), &mut sinks, known, &args.input, &stop)?;
+    // A finder that has failed may have no pedestal to tell.
+    let end = finder.pedestal(0).ok();
+    let findings = Findings::new(&frames, &clusters, &pedestal, end.as_ref(), &params);
     written.extend(files(&summary));
+    let mut beside = Ok(());
+    if let Some(path) = &args.write_mask {
+        let saved = save_mask(args.writing.place(path), shape, &findings.pixels.codes());
+        beside = saved.map(|()| written.push(path.display().to_string()));
+    }
 
+    notes.extend(idle_threads(args, &choice));
     let mut report = RunReport {
         data: data.name(),
         dark,
@@ -77,11 +98,10 @@ pub fn run(args: &FindArgs) -> Outcome {
         summary,
         pedestal: health,
         drift: None,
+        findings,
         written,
         notes,
     };
-    // After a fault of the finder there may be none.
-    let end = finder.pedestal(0).ok();
     let mask = report.params.mask.as_deref();
     report.drift = end.as_ref().and_then(|end| Drift::of(&pedestal, end, mask));
     let mut drawn = Ok(());
@@ -96,8 +116,10 @@ pub fn run(args: &FindArgs) -> Outcome {
     } else {
         report.print();
     }
+    beside?;
     drawn?;
-    conclude(&report.summary)
+    conclude(&report.summary)?;
+    Ok(some_frames(&report.data, &report.summary)?)
 }
 
 /// What the program knows of where the results come from.
@@ -123,6 +145,47 @@ pub fn files(summary: &Summary) -> impl Iterator<Item = String> {
     written.flat_map(|w| w.paths.iter().map(|p| p.display().to_string()))
 }
 
+/// With `--verbose`: what computes and why.
+fn tell_choice(choice: &Choice, finder: &dyn Finder) {
+    detail!("backend {} ({})", choice.name, choice.device);
+    choice.reasons.iter().for_each(|r| detail!("  {r}"));
+    detail!("batches of {} frames, {} in flight", finder.batch_frames(), finder.slots());
+}
+
+/// A run needs a pixel that is neither masked nor untrained.
+fn some_pixel_left(dark: &str, health: &PedestalHealth) -> Result<()> {
+    if health.left == 0 {
+        let what = format!(
+            "no pixel is left to find photons in: {} masked, {} lost in all dark frames but one at most",
+            health.masked, health.untrained
+        );
+        return Err(Error::file(dark, what));
+    }
+    Ok(())
+}
+
+/// A run that was not stopped has judged a frame, or the data are none.
+fn some_frames(data: &str, summary: &Summary) -> Result<()> {
+    if summary.frames == 0 && !summary.stopped() {
+        return Err(Error::file(data, "no frame in it could be judged"));
+    }
+    Ok(())
+}
+
+/// Says that options for the CPU did nothing where `auto` took another backend.
+fn idle_threads(args: &FindArgs, choice: &Choice) -> Vec<String> {
+    let (cpu, name) = (&args.backend.cpu, choice.name.as_str());
+    let mut notes = Vec::new();
+    for (option, given, these) in
+        [("--threads", cpu.threads.is_some(), &["cpu", "oracle"][..]), ("--pin", cpu.pin, &["cpu"])]
+    {
+        if given && !these.contains(&name) {
+            notes.push(format!("{option} had no effect: the backend is {name} (--backend cpu)"));
+        }
+    }
+    notes
+}
+
 /// No result in the place of an input: whoever mistypes a name must not lose a run.
 fn check_places(args: &FindArgs) -> Outcome<Vec<String>> {
     let mut inputs = places::named("--data", &args.input.data);
@@ -134,9 +197,15 @@ fn check_places(args: &FindArgs) -> Outcome<Vec<String>> {
         places::ends_with("--save-pedestal", path, "npz")?;
         results.push(("--save-pedestal", path));
     }
+    if let Some(path) = &args.write_mask {
+        places::ends_with("--write-mask", path, "npy")?;
+        results.push(("--write-mask", path));
+    }
     let page = args.report.as_ref().map(|dir| dir.join("report.html"));
     results.extend(places::named("--report", &page));
-    let notes = places::ready(&args.writing, &results)?;
+    // A dry run removes nothing.
+    let writing = WritingArgs { clean: args.writing.clean && !args.dry_run, ..args.writing.clone() };
+    let notes = places::ready(&writing, &results)?;
     places::check(inputs, results)?;
     Ok(notes)
 }
@@ -204,12 +273,28 @@ fn start(
         darks::same_shape_as(&path.display().to_string(), pedestal.shape, finder.shape())?;
         let (dark, facts) = (path.display().to_string(), load_pedestal_facts(path)?);
         let notes = facts.check(&dark, &data.facts(), &data.name(), args.input.force)?;
+        same_precision(path, &pedestal, finder.params().precision)?;
         finder.set_pedestal(&pedestal).map_err(usage)?;
+        detail!("pedestal from {dark}, window {}", pedestal.samples);
         return Ok(Start { dark, facts, trained: None, notes });
     }
     let samples = args.finder.pedestal_samples;
     let ((dark, facts), trained) = darks::train(finder, data, &args.input, samples, stop)?;
+    detail!("pedestal from {} dark frames of {dark}, {:.2} s", trained.frames, trained.seconds);
     Ok(Start { dark, facts, trained: Some(trained), notes: Vec::new() })
+}
+
+/// Refuses a pedestal whose sums have another precision than the run.
+fn same_precision(path: &Path, pedestal: &Pedestal, asked: Precision) -> Outcome {
+    if pedestal.sum.is_f64() == asked.pedestal_is_f64() {
+        return Ok(());
+    }
+    let fits = if pedestal.sum.is_f64() { "f64 or f64f32" } else { "f32" };
+    let expected = format!(
+        "{fits}, with which {} was saved (or train again: scheidegg train --precision {asked})",
+        path.display()
+    );
+    Err(Failure::Usage(Error::param("--precision", asked, expected)))
 }
 
 /// Finds the clusters of the frames that were asked for.

@@ -14,7 +14,7 @@ use crate::summary::print_json;
 pub fn run(args: &InfoArgs) -> Outcome {
     let mut failed = false;
     for file in &args.files {
-        match scheidegg::io::info(file, &args.reading.options(), args.size, args.payload) {
+        match scheidegg::io::info(file, &args.layout.options(), args.size, args.payload) {
             Ok(info) => {
                 if args.json {
                     print_json(&object(file, &info));

@@ -17,6 +17,9 @@ pub fn open_all(
     force: bool,
 ) -> Outcome<Box<dyn Source>> {
     let mut sources = open_sources(paths, options)?;
+    if let Some(empty) = sources.iter().find(|s| s.remaining() == Some(0)) {
+        return Err(Error::file(empty.name(), "holds no frames").into());
+    }
     match sources.len() {
         0 => Err(Failure::Usage(Error::param(option, "nothing", "a file of frames"))),
         1 => Ok(sources.remove(0)),

@@ -134,6 +134,40 @@ pub fn folder(path: &Path) -> Result<()> {
     Place::from(path.join("report.html")).check()
 }
 
+/// Whether a folder is there or could be made.
+pub fn can_be_folder(path: &Path) -> Result<()> {
+    if path.exists() && !path.is_dir() {
+        return Err(Error::file(path, "is a file: give the name of a folder"));
+    }
+    let above = path.ancestors().skip(1).map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+    let there = if path.is_dir() { Some(path) } else { above.into_iter().find(|p| p.exists()) };
+    let there = there.unwrap_or(Path::new("."));
+    can_write_into(there)
+}
+
+/// Whether a file can be written in the place of this name.
+pub fn can_be_file(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::file(path, "is a folder: give the name of a file"));
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(Error::file(path, format!("there is no folder {}", folder.display())));
+    }
+    can_write_into(folder)
+}
+
+fn can_write_into(folder: &Path) -> Result<()> {
+    let meta = std::fs::metadata(folder).map_err(|e| Error::io(folder, e))?;
+    if !meta.is_dir() {
+        return Err(Error::file(folder, "is a file, not a folder"));
+    }
+    if meta.permissions().readonly() {
+        return Err(Error::file(folder, "may not be written to"));
+    }
+    Ok(())
+}
+
 /// The one way to write a path, whether a file is there or not.
 fn place(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

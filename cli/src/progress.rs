@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scheidegg::pipeline::Progress;
 
 use crate::say::tell;
+use crate::talk;
 
 /// Time between lines when stderr is no terminal.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -21,7 +22,7 @@ pub struct Display {
 impl Display {
     /// For a run that is called `what` on the screen.
     pub fn new(what: &'static str) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = (std::io::stderr().is_terminal() && !talk::is_quiet()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             bar.set_style(style("{prefix:>9} {spinner} {pos} frames {msg}"));
             bar.set_prefix(what);
@@ -46,7 +47,7 @@ impl Display {
             }
             bar.set_message(words);
             bar.set_position(p.frames);
-        } else if self.last.elapsed() >= PAUSE {
+        } else if self.last.elapsed() >= PAUSE && !talk::is_quiet() {
             self.last = Instant::now();
             let of = p.total.map_or(String::new(), |t| format!(" of {t}"));
             tell!("{}: {}{of} frames, {words}", self.what, p.frames);

@@ -5,6 +5,8 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::talk;
+
 /// Prints a line on standard output, as `println!` does, and remembers when that failed.
 macro_rules! say {
     ($($words:tt)*) => { $crate::say::line(format_args!($($words)*)) };
@@ -20,12 +22,21 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// Standard output takes a result: words go to standard error.
 static DIVERTED: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line on standard output.
+/// Prints a line on standard output, unless nothing is to be said.
 pub fn line(words: Arguments<'_>) {
-    if DIVERTED.load(Ordering::Relaxed) {
-        return aside(words);
+    if !talk::is_quiet() {
+        bytes(format!("{words}\n").as_bytes());
     }
-    written(writeln!(stdout().lock(), "{words}"));
+}
+
+/// Prints what was asked for on standard output, however little is to be said.
+pub fn bytes(words: &[u8]) {
+    if DIVERTED.load(Ordering::Relaxed) {
+        let _ = stderr().lock().write_all(words);
+        return;
+    }
+    let mut out = stdout().lock();
+    written(out.write_all(words).and_then(|()| out.flush()));
 }
 
 /// Prints a line on standard error.

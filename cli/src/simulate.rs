@@ -12,7 +12,7 @@ use scheidegg::{Error, Result};
 use serde_json::json;
 
 use crate::args::{Format, PhysicsArgs, SimulateArgs, WritingArgs};
-use crate::failure::{Failure, Outcome, usage};
+use crate::failure::{Failure, Outcome, usage_of_simulation};
 use crate::places;
 use crate::progress::Display;
 use crate::say::{say, tell};
@@ -29,6 +29,9 @@ pub fn run(args: &SimulateArgs) -> Outcome {
         None => Simulation::default(),
     };
     let simulation = simulation(base, &args.physics)?;
+    if args.dry_run {
+        return plan(args, &simulation);
+    }
     let written =
         write(&args.writing.place(&args.out), &simulation, args.format, (args.darks, args.frames), &stop)?;
     let data = written.data.as_ref().map(|p| p.display().to_string());
@@ -78,6 +81,34 @@ pub fn ready(writing: &WritingArgs, folder: &Path, format: Format, more: &[&str]
     places::ready(writing, &places::named("--out", &files))
 }
 
+/// What would be written, after everything was checked.
+fn plan(args: &SimulateArgs, simulation: &Simulation) -> Outcome {
+    let shape = simulation.validate().map_err(usage_of_simulation)?;
+    places::can_be_folder(&args.out)?;
+    let bytes = (shape.pixels() * 2) as f64 * (args.darks + args.frames) as f64;
+    let format = if args.format == Format::Raw { "raw" } else { "npy" };
+    if args.json {
+        print_json(&json!({
+            "dry_run": true,
+            "out": args.out,
+            "format": format,
+            "shape": [shape.rows, shape.cols],
+            "darks": args.darks,
+            "frames": args.frames,
+            "bytes": bytes,
+        }));
+        return Ok(());
+    }
+    say!(
+        "would write  {} and {} frames of {shape} as {format}, {:.1} MB",
+        count(args.darks),
+        count(args.frames),
+        bytes / 1e6
+    );
+    say!("to           {}", args.out.display());
+    Ok(())
+}
+
 /// Writes a simulation and shows how far it is.
 pub fn write(
     folder: &Place,
@@ -86,7 +117,7 @@ pub fn write(
     (darks, frames): (u64, u64),
     stop: &Arc<AtomicBool>,
 ) -> Outcome<Written> {
-    simulation.validate().map_err(usage)?;
+    simulation.validate().map_err(usage_of_simulation)?;
     places::folder(&folder.path)?;
     let start = Instant::now();
     let mut display = Display::new("simulate");
@@ -98,7 +129,7 @@ pub fn write(
         Format::Npy => write_npy(folder.clone(), simulation, darks, frames, &mut progress),
         Format::Raw => write_raw(folder.clone(), simulation, darks, frames, &mut progress),
     };
-    written.map_err(usage)
+    written.map_err(usage_of_simulation)
 }
 
 /// The parameters with what was given on the command line.

@@ -2,6 +2,7 @@
 
 use scheidegg::io::Health;
 use scheidegg::pipeline::{Ended, Stages, Summary, Trained};
+use scheidegg::watch::{FaultyPixels, Findings, FrameCounts, Medians};
 use scheidegg::{Choice, Error, Params, Pedestal};
 use serde_json::{Value, json};
 
@@ -10,11 +11,8 @@ use crate::drift::Drift;
 use crate::failure::{Failure, Outcome, in_options};
 use crate::plot::grouped;
 use crate::report::Table;
-use crate::say::{say, tell};
+use crate::say::{bytes, say, tell};
 use crate::stop;
-
-/// A pixel is called hot when its noise is this many times the median.
-const HOT: f64 = 5.0;
 
 /// The state of a pedestal in numbers.
 #[derive(Clone, Debug)]
@@ -26,40 +24,34 @@ pub struct PedestalHealth {
     /// Median of the noise, in ADU.
     pub noise_adu: f64,
     /// Pixels without noise.
-    pub quiet: Vec<(usize, usize)>,
+    pub quiet: Vec<usize>,
     /// Pixels with a noise above 5 times the median.
-    pub hot: Vec<(usize, usize)>,
+    pub hot: Vec<usize>,
     /// Pixels that the user masked.
     pub masked: usize,
     /// Pixels masked because no dark frame trained them.
     pub untrained: usize,
-    /// Quiet pixels that take part and have no noise floor.
-    exposed: usize,
+    /// Pixels that take part.
+    pub left: usize,
 }
 
 impl PedestalHealth {
     /// The state of a pedestal under these parameters.
     pub fn of(pedestal: &Pedestal, params: &Params) -> Self {
-        let median = |values: ndarray::Array2<f64>| {
-            let mut v = values.into_raw_vec_and_offset().0;
-            let middle = v.len() / 2;
-            *v.select_nth_unstable_by(middle, f64::total_cmp).1
-        };
-        let quiet = pedestal.quiet_pixels();
-        let takes_part = |&&(r, c): &&(usize, usize)| {
-            !params.mask.as_ref().is_some_and(|m| m.contains(r, c))
-                && !pedestal.untrained.as_ref().is_some_and(|m| m.contains(r, c))
-        };
-        let exposed = if params.noise_floor_adu > 0.0 { 0 } else { quiet.iter().filter(takes_part).count() };
+        let mask = params.mask.as_deref();
+        let Medians { mean_adu, noise_adu } = Medians::of(pedestal, mask);
+        let pixels = FaultyPixels::of_pedestal(pedestal, mask);
+        let masked = |i: &&usize| !mask.is_some_and(|m| m.contains_index(**i));
+        let outside = pixels.untrained.iter().filter(masked).count();
         PedestalHealth {
             samples: pedestal.samples,
-            mean_adu: median(pedestal.mean()),
-            noise_adu: median(pedestal.noise()),
-            quiet,
-            hot: pedestal.hot_pixels(HOT),
-            masked: params.mask.as_ref().map_or(0, |m| m.count()),
-            untrained: pedestal.untrained.as_ref().map_or(0, |m| m.count()),
-            exposed,
+            mean_adu,
+            noise_adu,
+            quiet: pixels.quiet,
+            hot: pixels.hot,
+            masked: mask.map_or(0, |m| m.count()),
+            untrained: pixels.untrained.len(),
+            left: pedestal.shape.pixels() - mask.map_or(0, |m| m.count()) - outside,
         }
     }
 
@@ -75,7 +67,7 @@ impl PedestalHealth {
         }
         rows.push(row("median", format!("mean {:.1} ADU, noise {:.2} ADU", self.mean_adu, self.noise_adu)));
         let mut pixels = format!("{} quiet (no noise), ", self.quiet.len());
-        pixels += &format!("{} hot (noise above {HOT} times the median), ", self.hot.len());
+        pixels += &format!("{} hot (noise above 5 times the median), ", self.hot.len());
         pixels += &format!("{} masked", self.masked + self.untrained);
         rows.push(row("pixels", pixels));
         rows
@@ -102,31 +94,25 @@ impl PedestalHealth {
             "untrained_pixels": self.untrained,
         })
     }
-
-    /// Sentences that need attention.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut out = Vec::new();
-        if self.exposed > 0 {
-            let (pixels, some) = (self.exposed, first_of(&self.quiet));
-            out.push(format!(
-                "{pixels} pixels have no noise (stuck, or masked in hardware; row, column {some}): the slightest step \
-                 makes them fire. Give --mask, or --noise-floor 1"
-            ));
-        }
-        if self.untrained > 0 {
-            out.push(format!(
-                "{} pixels were lost in all dark frames but one at most: masked for the run",
-                self.untrained
-            ));
-        }
-        out
-    }
 }
 
-/// The first few pixels of a list.
-fn first_of(pixels: &[(usize, usize)]) -> String {
-    let some: Vec<String> = pixels.iter().take(3).map(|(r, c)| format!("({r}, {c})")).collect();
-    some.join(", ") + if pixels.len() > 3 { ", ..." } else { "" }
+/// Pixels of a list that JSON has; all are counted.
+const LISTED: usize = 1000;
+
+/// The pixels of the lists, for JSON: how many, and where the first ones are.
+pub fn pixels(p: &FaultyPixels) -> Value {
+    let lists = p.lists().map(|(name, _, list)| (name.to_string(), list_of(p, list)));
+    Value::Object(lists.into_iter().collect())
+}
+
+fn list_of(p: &FaultyPixels, list: &[usize]) -> Value {
+    let first: Vec<_> = list.iter().take(LISTED).map(|i| p.place(*i)).collect();
+    json!({ "count": list.len(), "first_row_col": first })
+}
+
+/// The sentences of the watch in the words of the command line.
+pub fn attention(found: &Findings) -> Vec<String> {
+    found.warnings().iter().map(|w| in_options(w)).collect()
 }
 
 /// Everything that is said of a run at its end.
@@ -148,6 +134,8 @@ pub struct RunReport {
     pub pedestal: PedestalHealth,
     /// How far it moved during the run.
     pub drift: Option<Drift>,
+    /// What was seen that is no error.
+    pub findings: Findings,
     /// Files written.
     pub written: Vec<String>,
     /// Further sentences that need attention.
@@ -160,7 +148,7 @@ impl RunReport {
         let dark = self.trained.iter().flat_map(|t| t.health.warnings.clone());
         let data = self.summary.health.warnings.clone();
         let mut out: Vec<String> = Vec::new();
-        for w in dark.chain(data).chain(self.pedestal.warnings()).chain(self.notes.clone()) {
+        for w in dark.chain(data).chain(attention(&self.findings)).chain(self.notes.clone()) {
             let w = in_options(&w);
             if !out.contains(&w) {
                 out.push(w);
@@ -259,6 +247,10 @@ impl RunReport {
             },
             "training": self.trained.as_ref().map(training),
             "pedestal": self.pedestal.json(),
+            "pixels": pixels(&self.findings.pixels),
+            "first_frames": first_frames(&self.findings.frames),
+            "saturated_clusters": self.findings.saturated_clusters,
+            "saturated_pixels": list_of(&self.findings.pixels, &self.findings.saturated_pixels),
             "params": params(q),
             "ended": s.provenance.ended,
             "faults": s.faults().map(|e| e.to_string()).collect::<Vec<_>>(),
@@ -267,6 +259,18 @@ impl RunReport {
             "warnings": self.warnings(),
         })
     }
+}
+
+/// How the first frames lie to the pedestal, for JSON.
+fn first_frames(c: &FrameCounts) -> Value {
+    json!({
+        "frames": c.frames,
+        "values": c.values,
+        "below_threshold": c.below,
+        "above_threshold": c.above,
+        "at_ceiling": c.at_ceiling,
+        "largest_adu": c.largest,
+    })
 }
 
 /// Prints tables without their titles, names in a column.
@@ -403,7 +407,8 @@ pub fn health(h: &Health) -> Value {
     })
 }
 
-fn params(q: &Params) -> Value {
+/// What was asked, for JSON.
+pub fn params(q: &Params) -> Value {
     json!({
         "size": q.size.to_string(),
         "n_sigma": q.n_sigma,
@@ -421,5 +426,153 @@ fn params(q: &Params) -> Value {
 
 /// Prints one JSON object.
 pub fn print_json(value: &Value) {
-    say!("{value:#}");
+    bytes(format!("{value:#}\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use scheidegg::provenance::Provenance;
+    use scheidegg::{ClusterSize, Payload, Plane, Shape, Statistics};
+
+    use super::*;
+
+    /// A run at which everything went wrong that is counted.
+    fn report(ended: Ended) -> RunReport {
+        let shape = Shape { rows: 2, cols: 3 };
+        let pedestal = Pedestal {
+            shape,
+            samples: 1000,
+            x0: vec![100; 6],
+            sum: Plane::F32(vec![500.0; 6]),
+            sum2: Plane::F32(vec![1e5; 6]),
+            fixed_variance: None,
+            untrained: None,
+        };
+        let params = Params {
+            payload: Payload::I16,
+            test2: true,
+            lanes: 3,
+            noise_floor_adu: 2.5,
+            ..Params::new(ClusterSize { w: 3, h: 3 })
+        };
+        let health = Health {
+            gaps: 1,
+            incomplete_frames: 2,
+            repeated_frames: 3,
+            lost_packets: 4,
+            lost_pixels: 5,
+            gain_pixels: 6,
+            damaged_files: 7,
+            unread_frames: 8,
+            storage_cells: 0,
+            warnings: vec!["of the source".into(), "of both".into()],
+        };
+        let darks = Health { warnings: vec!["of both".into()], lost_packets: 9, ..Health::default() };
+        RunReport {
+            data: "data.npy".into(),
+            dark: "dark.npy".into(),
+            choice: Choice {
+                name: "cpu".into(),
+                device: "AVX".into(),
+                reasons: vec!["was asked for".into()],
+            },
+            trained: Some(Trained { frames: 1200, health: darks, inputs: Vec::new(), seconds: 0.25 }),
+            summary: Summary {
+                frames: 12345,
+                first_frame: Some(10),
+                last_frame: Some(12354),
+                ended,
+                clusters: 24690,
+                health,
+                statistics: Statistics { saturated: 11, redone: 12, ..Statistics::default() },
+                seconds: 2.0,
+                stages: Stages { reading: 0.5, finding: 1.5, writing: 1.0 },
+                sinks: Vec::new(),
+                provenance: Provenance::default(),
+            },
+            pedestal: PedestalHealth::of(&pedestal, &params),
+            findings: Findings::of_pedestal(&pedestal, &params),
+            drift: None,
+            params,
+            written: vec!["o.npz".into()],
+            notes: vec!["a note".into()],
+        }
+    }
+
+    fn told(report: &RunReport) -> Vec<String> {
+        report
+            .tables()
+            .into_iter()
+            .flat_map(|t| t.rows)
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect()
+    }
+
+    #[test]
+    fn every_row_of_a_summary_is_there() {
+        let fault = report(Ended::SourceFault(Error::Other("cut".into())));
+        assert_eq!(
+            told(&fault),
+            [
+                "data: data.npy",
+                "frames: 12 345, numbers 10 to 12354",
+                "clusters: 24 690, 2.0 a frame",
+                "ended: at a fault: the next frame cannot be read",
+                "faults: 1 gaps, 4 lost packets (5 pixels masked in their frames), 2 incomplete frames left out, 3 repeated \
+                 frames left out, 7 damaged files given up (8 frames not read), 6 pixels in another gain masked in their frames",
+                "rate: 6172 frames/s, 2.0 s",
+                "time: reading 0.5 s, finding 1.5 s, writing 1.0 s, side by side",
+                "backend: cpu (AVX)",
+                ": was asked for",
+                "from: dark.npy",
+                "dark frames: 1200, window 1000",
+                "faults: 0 gaps, 9 lost packets",
+                "median: mean 100.5 ADU, noise 9.99 ADU",
+                "pixels: 0 quiet (no noise), 0 hot (noise above 5 times the median), 0 masked",
+                "cluster: 3x3, stored as i16",
+                "threshold: 5 times the noise, noise at least 2.5 ADU",
+                "mode: frozen, noise tracked, precision f32, ties all, quadrant test, 3 lanes",
+            ]
+        );
+        assert_eq!(
+            fault.warnings(),
+            [
+                "of both",
+                "of the source",
+                "a note",
+                "11 stored values did not fit into i16 and were cut (--payload i32)"
+            ]
+        );
+        let stopped = told(&report(Ended::Stopped));
+        assert!(stopped.iter().any(|l| l.starts_with("stopped: ") && l.contains("12354")), "{stopped:?}");
+        for (ended, words) in [
+            (Ended::FinderFault(Error::Other("x".into())), "the next frames cannot be judged"),
+            (Ended::NoSinkLeft, "no result can be written any further"),
+        ] {
+            let rows = told(&report(ended));
+            assert!(rows.iter().any(|l| l.starts_with("ended: ") && l.contains(words)), "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn what_did_not_happen_is_not_told() {
+        let mut quiet = report(Ended::Complete);
+        quiet.summary.health = Health { gaps: 2, ..Health::default() };
+        quiet.summary.statistics.saturated = 0;
+        quiet.trained = None;
+        quiet.params = Params::new(ClusterSize { w: 3, h: 3 });
+        quiet.notes.clear();
+        let rows = told(&quiet);
+        assert!(rows.contains(&"faults: 2 gaps, 0 lost packets".into()), "{rows:?}");
+        assert!(rows.contains(&"threshold: 5 times the noise".into()), "{rows:?}");
+        assert!(rows.contains(&"mode: frozen, noise tracked, precision f32, ties all".into()), "{rows:?}");
+        assert!(
+            !rows
+                .iter()
+                .any(|l| l.starts_with("ended") || l.starts_with("stopped") || l.starts_with("dark frames"))
+        );
+        assert_eq!(quiet.warnings(), Vec::<String>::new());
+        (quiet.summary.first_frame, quiet.summary.last_frame) = (None, None);
+        assert!(told(&quiet).contains(&"frames: none".into()));
+    }
 }

@@ -1,17 +1,18 @@
 //! `train`: dark frames to a pedestal in a file.
 
-use scheidegg::io::save_pedestal_with;
+use scheidegg::io::{save_mask, save_pedestal_with};
 use scheidegg::pipeline::Trained;
+use scheidegg::watch::Findings;
 use scheidegg::{ClusterSize, Params, Registry};
 use serde_json::{Value, json};
 
-use crate::args::{InputArgs, TrainArgs};
+use crate::args::{InputArgs, TrainArgs, WritingArgs};
 use crate::darks::WINDOW;
 use crate::failure::{Outcome, in_options, usage};
 use crate::report::{self, Facts, Table};
 use crate::say::say;
-use crate::summary::{PedestalHealth, print_json, print_tables, training};
-use crate::{darks, places, stop};
+use crate::summary::{PedestalHealth, attention, pixels, print_json, print_tables, training};
+use crate::{darks, places, plan, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &TrainArgs) -> Outcome {
@@ -19,7 +20,12 @@ pub fn run(args: &TrainArgs) -> Outcome {
     let page = args.report.as_ref().map(|dir| dir.join("report.html"));
     let mut results = places::named("--out", [&args.out]);
     results.extend(places::named("--report", &page));
-    let notes = places::ready(&args.writing, &results)?;
+    results.extend(places::named("--write-mask", &args.write_mask));
+    if let Some(path) = &args.write_mask {
+        places::ends_with("--write-mask", path, "npy")?;
+    }
+    let writing = WritingArgs { clean: args.writing.clean && !args.dry_run, ..args.writing.clone() };
+    let notes = places::ready(&writing, &results)?;
     places::check(places::named("--dark", &args.dark), results)?;
     let place = args.writing.place(&args.out);
     place.check()?;
@@ -28,6 +34,9 @@ pub fn run(args: &TrainArgs) -> Outcome {
     let shape = source.shape();
     let params = params(args)?;
     params.validate(shape).map_err(usage)?;
+    if args.dry_run {
+        return plan::train(args, &*source);
+    }
     if let Some(dir) = &args.report {
         places::folder(dir)?;
     }
@@ -41,7 +50,12 @@ pub fn run(args: &TrainArgs) -> Outcome {
     let health = PedestalHealth::of(&pedestal, &params);
     let mut written = vec![args.out.display().to_string()];
     let mut warnings = trained.health.warnings.clone();
-    warnings.extend(health.warnings().into_iter().chain(notes));
+    let findings = Findings::of_pedestal(&pedestal, &params);
+    warnings.extend(attention(&findings).into_iter().chain(notes));
+    if let Some(path) = &args.write_mask {
+        save_mask(args.writing.place(path), shape, &findings.pixels.codes())?;
+        written.push(path.display().to_string());
+    }
     let warnings: Vec<String> = warnings.iter().map(|w| in_options(w)).collect();
     let dark = source.name();
     let mut drawn = Ok(());
@@ -54,7 +68,7 @@ pub fn run(args: &TrainArgs) -> Outcome {
     }
     // The pedestal is saved, whatever became of the pictures.
     if args.json {
-        print_json(&object(&dark, &trained, &health, &written, &warnings));
+        print_json(&object(&dark, &trained, (&health, &findings), &written, &warnings));
     } else {
         print_tables(&[Table { title: String::new(), rows: health.rows(&dark, Some(&trained)) }]);
         written.iter().for_each(|file| say!("written      {file}"));
@@ -90,7 +104,7 @@ fn params(args: &TrainArgs) -> Outcome<Params> {
 fn object(
     dark: &str,
     trained: &Trained,
-    health: &PedestalHealth,
+    (health, findings): (&PedestalHealth, &Findings),
     written: &[String],
     warnings: &[String],
 ) -> Value {
@@ -98,6 +112,7 @@ fn object(
         "dark": dark,
         "training": training(trained),
         "pedestal": health.json(),
+        "pixels": pixels(&findings.pixels),
         "written": written,
         "warnings": warnings,
     })

@@ -17,5 +17,6 @@ pub mod sim;
 #[cfg(test)]
 mod testing;
 pub mod truth;
+pub mod watch;
 
 pub use registry::{AUTO, Choice, Registry};

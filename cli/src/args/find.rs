@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args};
 use scheidegg::{Noise, Precision};
 
 use super::finder::word;
+use super::number::whole;
 use super::{BackendArgs, FinderArgs, InputArgs, ReadingArgs, WritingArgs};
 
 #[derive(Debug, Args)]
@@ -15,7 +16,7 @@ use super::{BackendArgs, FinderArgs, InputArgs, ReadingArgs, WritingArgs};
 pub struct FindArgs {
     #[command(flatten)]
     pub input: InputArgs,
-    /// Start from a pedestal that --save-pedestal wrote, instead of dark frames
+    /// Start from a pedestal that train or --save-pedestal wrote, instead of dark frames
     #[arg(long, value_name = "FILE", help_heading = "Frames")]
     pub pedestal: Option<PathBuf>,
     #[command(flatten)]
@@ -33,6 +34,13 @@ pub struct FindArgs {
     /// Write the pedestal as training left it
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub save_pedestal: Option<PathBuf>,
+    /// Write the pixels that cannot be trusted as a mask for --mask: u8 codes, the sum of 1 quiet, 2 hot, 4 untrained, 8 never
+    /// updated, 16 firing in most frames (the last two need a run)
+    #[arg(long, value_name = "FILE.npy", help_heading = "Results")]
+    pub write_mask: Option<PathBuf>,
+    /// Open and check everything, print what would be done, write nothing
+    #[arg(long, help_heading = "Results")]
+    pub dry_run: bool,
     #[command(flatten)]
     pub writing: WritingArgs,
     /// Print the summary as one JSON object
@@ -46,7 +54,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "FILE", num_args = 1.., required = true, help_heading = "Frames")]
     pub dark: Vec<PathBuf>,
     /// Take at most this many dark frames
-    #[arg(long, value_name = "N", help_heading = "Frames")]
+    #[arg(long, value_name = "N", value_parser = whole(2), help_heading = "Frames")]
     pub dark_frames: Option<u64>,
     /// Go on behind a damaged file or frame: it is left out or masked, counted and warned of
     #[arg(long, help_heading = "Frames")]
@@ -57,7 +65,7 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub reading: ReadingArgs,
     /// Dark frames in the pedestal's window; darks beyond these update it [default: all, at most 1000]
-    #[arg(long, value_name = "N", help_heading = "Pedestal")]
+    #[arg(long, value_name = "N", value_parser = whole(2), help_heading = "Pedestal")]
     pub pedestal_samples: Option<u64>,
     /// Precision that `find` is going to be asked for: f32, f64f32, f64 (the pedestal of the latter two is the same)
     #[arg(long, default_value = "f32", value_parser = word::<Precision>(Precision::ALL, Precision::word),
@@ -73,6 +81,13 @@ pub struct TrainArgs {
     /// Folder for report.html and its pictures of the pedestal
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub report: Option<PathBuf>,
+    /// Write the pixels that cannot be trusted as a mask for --mask: u8 codes, the sum of 1 quiet, 2 hot, 4 untrained, 8 never
+    /// updated, 16 firing in most frames (the last two need a run)
+    #[arg(long, value_name = "FILE.npy", help_heading = "Results")]
+    pub write_mask: Option<PathBuf>,
+    /// Open and check everything, print what would be done, write nothing
+    #[arg(long, help_heading = "Results")]
+    pub dry_run: bool,
     #[command(flatten)]
     pub writing: WritingArgs,
     /// Print the summary as one JSON object

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::number::{count, real, whole};
 use crate::darks::WINDOW;
 use clap::Args;
 use scheidegg::{ClusterSize, Noise, Params, Payload, Precision, Ties, Update};
@@ -14,7 +15,7 @@ pub struct FinderArgs {
     #[arg(long, value_name = "N|WxH", default_value = "3")]
     pub size: ClusterSize,
     /// Threshold in units of a pixel's noise
-    #[arg(long, value_name = "SIGMA", default_value_t = 5.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIGMA", default_value_t = 5.0, value_parser = real)]
     pub n_sigma: f64,
     /// Pedestal that a decision sees: the one at the start of the frame, or one updated pixel by pixel
     #[arg(long, default_value = "frozen", value_parser = word::<Update>(Update::ALL, Update::word))]
@@ -28,20 +29,23 @@ pub struct FinderArgs {
     /// Type of the stored values; i16 cuts what does not fit and counts it
     #[arg(long, default_value = "i32", value_parser = word::<Payload>(Payload::ALL, Payload::word))]
     pub payload: Payload,
-    /// Equal maxima in a window: store each, or only the first in raster order
+    /// Equal maxima in a window: store each, or only the first in raster order. `first` for counting photons, where one that
+    /// two pixels share to the ADU must not count twice
     #[arg(long, default_value = "all", value_parser = word::<Ties>(Ties::ALL, Ties::word))]
     pub ties: Ties,
-    /// Make the quadrant test too (odd sizes only)
+    /// Make the quadrant test too (odd sizes only): charge in a corner of the window then need not show in one pixel or in the
+    /// whole window. For weak photons that several pixels share, at the price of more clusters from noise
     #[arg(long)]
     pub test2: bool,
-    /// Independent pedestal chains: frame k belongs to lane k mod LANES
-    #[arg(long, default_value_t = 1)]
+    /// Independent pedestal chains: frame k belongs to lane k mod LANES. Several for several GPUs, and for storage cells that
+    /// take turns, whose pedestals differ
+    #[arg(long, value_name = "LANES", default_value_t = 1, value_parser = count(0))]
     pub lanes: usize,
     /// A pixel's noise is never taken to be below this many ADU; 0 for no floor
-    #[arg(long, value_name = "ADU", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "ADU", default_value_t = 0.0, value_parser = real)]
     pub noise_floor: f64,
     /// Dark frames in the pedestal's window; darks beyond these update it [default: all, at most 1000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(2))]
     pub pedestal_samples: Option<u64>,
     /// Pixels that take no part: npy of rows x cols, bool or integers, not 0 masks. Several masks are united
     #[arg(long, value_name = "FILE", num_args = 1..)]

@@ -8,6 +8,8 @@ use scheidegg::io::{Board, OpenOptions};
 
 use super::finder::word;
 
+use super::number::{count, whole};
+
 /// Where frames come from.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Frames")]
@@ -19,13 +21,13 @@ pub struct InputArgs {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub data: Vec<PathBuf>,
     /// Leave out the data frames before this one
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole(0))]
     pub first: u64,
     /// Find photons in at most this many data frames
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(1))]
     pub frames: Option<u64>,
     /// Take at most this many dark frames
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(2))]
     pub dark_frames: Option<u64>,
     /// Go on behind a damaged file or frame: it is left out or masked, counted and warned of
     #[arg(long)]
@@ -51,8 +53,16 @@ pub struct ReadingArgs {
     /// Pixels that are not in gain 0: mask them in their frame and count them, or keep their charge bits as they are
     #[arg(long, value_enum, default_value_t = Gain::Mask)]
     pub gain: Gain,
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+}
+
+/// How the images of a file lie, where it does not tell.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Frames")]
+pub struct LayoutArgs {
     /// Region of interest to read, counted from 0, of a raw run that has several
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count(0))]
     pub roi: Option<usize>,
     /// Rows and columns of the images of a .dat file, where its length does not tell
     #[arg(long, value_name = "ROWSxCOLS", value_parser = shape)]
@@ -65,13 +75,14 @@ pub struct ReadingArgs {
 impl ReadingArgs {
     /// The same for the library.
     pub fn options(&self) -> OpenOptions {
-        OpenOptions {
-            gain: self.gain.into(),
-            roi: self.roi,
-            dat_shape: self.dat_shape,
-            board: self.board,
-            ..OpenOptions::default()
-        }
+        OpenOptions { gain: self.gain.into(), ..self.layout.options() }
+    }
+}
+
+impl LayoutArgs {
+    /// The same for the library.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions { roi: self.roi, dat_shape: self.dat_shape, board: self.board, ..OpenOptions::default() }
     }
 }
 
@@ -97,7 +108,7 @@ impl From<Gain> for scheidegg::io::Gain {
 }
 
 /// A shape from `512x1024`, rows first.
-fn shape(text: &str) -> Result<Shape, String> {
+pub fn shape(text: &str) -> Result<Shape, String> {
     let sides = text.split_once(['x', 'X']).and_then(|(r, c)| Some((r.parse().ok()?, c.parse().ok()?)));
     let (rows, cols) = sides.ok_or("expected ROWSxCOLS, like 512x1024")?;
     Shape::new(rows, cols).map_err(|e| e.to_string())

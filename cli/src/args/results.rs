@@ -6,7 +6,7 @@ use clap::Args;
 use scheidegg::{ClusterSize, Payload};
 
 use super::finder::word;
-use super::{CpuArgs, FinderArgs, InputArgs, ReadingArgs};
+use super::{CpuArgs, FinderArgs, InputArgs, LayoutArgs};
 
 #[derive(Debug, Args)]
 pub struct InfoArgs {
@@ -20,7 +20,7 @@ pub struct InfoArgs {
     #[arg(long, value_parser = word::<Payload>(Payload::ALL, Payload::word))]
     pub payload: Option<Payload>,
     #[command(flatten)]
-    pub reading: ReadingArgs,
+    pub layout: LayoutArgs,
     /// Print one JSON object for every file
     #[arg(long, help_heading = "Results")]
     pub json: bool,

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::CompareArgs;
 use crate::failure::{Failure, Outcome};
 use crate::say::say;
-use crate::summary::{count, print_json};
+use crate::summary::{count, params, print_json};
 use difference::{Difference, Pixel};
 
 /// Runs the subcommand.
@@ -49,6 +49,7 @@ pub fn run(args: &CompareArgs) -> Outcome {
             "first_only_b": pixels(&found.first_only_b),
             "notes": notes,
             "remarks": remarks,
+            "params": (!args.input.data.is_empty()).then(|| params(&args.finder.params())),
         }));
     } else if kinds.is_some_and(|[a, b]| a.0 != b.0) {
         remarks.iter().chain(&notes).for_each(|n| say!("{n}"));

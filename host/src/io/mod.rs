@@ -134,8 +134,10 @@ pub(crate) fn skip_while(source: &mut dyn Source, frames: u64, on: impl Fn() -> 
         }
         match source.skip((frames - there).min(AT_ONCE))?.frames {
             0 => {
-                let what =
-                    format!("{there} frames, the first one asked for is {frames}: ask for 0 to {there}");
+                let what = match there {
+                    0 => "holds no frames".into(),
+                    n => format!("{n} frames, the first one asked for is {frames}: ask for 0 to {}", n - 1),
+                };
                 return Err(Error::file(source.name(), what));
             }
             n => there += n,
@@ -237,6 +239,11 @@ pub trait Sink: Send {
     /// # Errors
     /// As [`Sink::write`].
     fn finish(&mut self, provenance: &Provenance) -> Result<Written>;
+
+    /// Whether a run goes on for this sink's sake when all others have failed. One that only watches says no.
+    fn is_needed(&self) -> bool {
+        true
+    }
 }
 
 /// Where an output stands.

@@ -67,6 +67,8 @@ pub(super) enum Fault {
 pub(super) struct Writers<'scope> {
     /// `None` for a sink that has failed.
     queues: Vec<Option<Sender<Arc<Filled>>>>,
+    /// Whether the run goes on for a sink's sake.
+    needed: Vec<bool>,
     threads: Vec<ScopedJoinHandle<'scope, Wrote>>,
     /// A word whenever a sink has let go of a batch, and when it ends.
     let_go: Receiver<()>,
@@ -98,6 +100,7 @@ impl<'scope> Writers<'scope> {
         let batches = if sinks.is_empty() { 1 } else { BATCHES };
         let mut writers = Writers {
             queues: Vec::new(),
+            needed: sinks.iter().map(|s| s.is_needed()).collect(),
             threads: Vec::new(),
             let_go,
             batches: (0..batches).map(|_| Arc::new(Filled::new(finder))).collect(),
@@ -120,7 +123,8 @@ impl<'scope> Writers<'scope> {
         Arc::get_mut(&mut self.batches[0]).expect("every sink has let go of it")
     }
 
-    /// Hands the batch that was free to every sink that is left; false when there were some and none is.
+    /// Hands the batch that was free to every sink that is left; false when there were some that are needed and none is
+    /// left of those.
     pub fn hand_out(&mut self) -> bool {
         let batch = self.batches.pop_front().expect("batches go round");
         self.batches.push_back(batch.clone());
@@ -129,7 +133,8 @@ impl<'scope> Writers<'scope> {
                 *queue = None;
             }
         }
-        self.queues.is_empty() || self.queues.iter().any(Option::is_some)
+        let left = self.queues.iter().zip(&self.needed).any(|(queue, needed)| *needed && queue.is_some());
+        left || !self.needed.contains(&true)
     }
 
     /// Waits until everything handed out is written, or has failed.

@@ -75,8 +75,9 @@ impl NpySource {
         let wanted = Dtype::One(Scalar::new('u', 2));
         if header.dtype != wanted {
             return err(format!(
-                "has elements of type {}, expected {wanted}, raw frames of 16 bits (in numpy: a.astype('<u2'))",
-                header.dtype
+                "has elements of type {}, expected {wanted}, raw frames of 16 bits (in numpy: {})",
+                header.dtype,
+                way_to_u16(&header.dtype)
             ));
         }
         let (frames, rows, cols) = match header.shape.as_slice() {
@@ -137,6 +138,18 @@ impl NpySource {
         }
         (self.rest > 0)
             .then(|| format!("has {} bytes behind the last of its {} frames", self.rest, self.promised))
+    }
+}
+
+/// How numpy makes raw frames of other values without one that does not fit turning into another.
+fn way_to_u16(dtype: &Dtype) -> &'static str {
+    match dtype {
+        Dtype::One(Scalar { kind: 'u', size: 1 | 2, .. } | Scalar { kind: 'b', .. }) => "a.astype('<u2')",
+        Dtype::One(Scalar { kind: 'u' | 'i', .. }) => "a.clip(0, 65535).astype('<u2')",
+        Dtype::One(Scalar { kind: 'f', .. }) => {
+            "np.rint(a).clip(0, 65535).astype('<u2'), without the pedestal subtracted"
+        }
+        _ => "a['the frames'].astype('<u2')",
     }
 }
 

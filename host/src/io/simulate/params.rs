@@ -203,7 +203,7 @@ impl Simulation {
         let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
         let simulation: Simulation = serde_json::from_str(&text)
             .map_err(|e| Error::file(path, format!("no parameters of a simulation: {e}")))?;
-        simulation.validate()?;
+        simulation.validate().map_err(|e| Error::file(path, e.to_string()))?;
         Ok(simulation)
     }
 
