@@ -272,11 +272,27 @@ impl Copy {
                 _ => {
                     let function = w.functions.iter().filter(|(r, _)| holds(r)).min_by_key(|(r, _)| size(r));
                     if let Some((_, numbers)) = function {
-                        println!("left out a whole function of {file}:\n{}", e.shown);
-                        self.dropped.extend(numbers.clone());
+                        self.leave_out(file, numbers.clone());
+                        println!("left out in a function of {file}:\n{}", e.shown);
                     }
                 }
             }
+        }
+    }
+
+    /// Leaves out what may be to blame for an error somewhere in a function: statements that are gone (a `return`, a `drop`),
+    /// and if it is none of those, everything.
+    fn leave_out(&mut self, file: &str, numbers: Range<u32>) {
+        let changes = self.sources[file].sites.iter().flat_map(|s| &s.changes);
+        let statements: Vec<u32> = (self.first[file]..)
+            .zip(changes)
+            .filter(|(n, (c, _))| numbers.contains(n) && c.what == "delete statement")
+            .map(|(n, _)| n)
+            .collect();
+        if statements.iter().all(|n| self.dropped.contains(n)) {
+            self.dropped.extend(numbers);
+        } else {
+            self.dropped.extend(statements);
         }
     }
 

@@ -157,6 +157,8 @@ mod tests {
         // Nine brackets in each other are read, ten are not.
         let deep = |n: usize| Literal::parse(&("[".repeat(n) + &"]".repeat(n)));
         assert!(deep(9).is_some() && deep(10).is_none());
+        let dicts = |n: usize| Literal::parse(&("{'a': ".repeat(n) + "3" + &"}".repeat(n)));
+        assert!(dicts(8).is_some() && dicts(9).is_none());
         let trailing = Literal::parse("{'a': 1,}").unwrap();
         assert_eq!(trailing, Literal::Dict(vec![("a".into(), Literal::Number(1))]));
     }

@@ -8,7 +8,7 @@ fn json(text: &str) -> Fields {
 
 #[test]
 fn lines_are_read_up_to_the_frame_header() {
-    let text = "\n  # a remark\nVersion : 7.2 \n\nTimestamp : Mon 12:30:00\nEmpty :\n#Frame Header\nBad line\nLate : 1\n";
+    let text = "\n  # a remark\nVersion : 7.2 \n\nTimestamp : Mon 12:30:00\nEmpty :\n#Frame Header of 112 bytes\nBad line\nLate : 1\n";
     let fields = Fields::from_text(text).unwrap();
     assert_eq!(fields.keys().collect::<Vec<_>>(), ["Version", "Timestamp", "Empty"]);
     let rest = fields.rest();
