@@ -245,6 +245,17 @@ fn calls_wait_until_nothing_is_in_flight() {
 }
 
 #[test]
+fn training_ends_when_it_is_told_to() {
+    let params = Params { pedestal_samples: 10, ..Params::new(SIZE) };
+    let mut finder = SyncFinder::new(Plain(Vec::new(), 1), SHAPE, &params).unwrap();
+    assert!(words(finder.finish_training()).contains("has 0 dark frames"));
+    finder.train(frames(&[5; 18], SHAPE)).unwrap();
+    assert!(finder.pedestal(0).is_err());
+    finder.finish_training().unwrap();
+    assert_eq!(finder.pedestal(0).unwrap().samples, 3);
+}
+
+#[test]
 fn buffers_come_back_however_a_batch_ends() {
     let mut finder = finder();
     let (good, bad) = ([4, 0, 0, 0, 0, 0], [666; 6]);

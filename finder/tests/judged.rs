@@ -159,6 +159,14 @@ fn check(params: &Params, first: u64) {
     for (k, lane) in lanes.iter().enumerate() {
         assert_eq!(finder.pedestal(k).unwrap(), *lane);
     }
+    // A dark frame goes to every lane.
+    let dark = vec![503; SHAPE.pixels()];
+    let dark = Frames::new(&dark, SHAPE).unwrap();
+    finder.train(dark).unwrap();
+    for (k, lane) in lanes.iter_mut().enumerate() {
+        lane.update(dark).unwrap();
+        assert_eq!(finder.pedestal(k).unwrap(), *lane);
+    }
     let s = finder.statistics();
     assert_eq!((s.frames, s.saturated), (9, cut));
     assert!(params.payload != Payload::I16 || cut > 0);
@@ -177,7 +185,7 @@ fn every_pixel_is_judged_stored_and_fed_back_as_the_rule_says() {
                 pedestal_samples: 4,
                 lanes: 1 + k % 3,
                 noise: if k % 2 == 0 { Noise::Tracked } else { Noise::Fixed },
-                noise_floor_adu: if k < 2 { 2.0 } else { 0.0 },
+                noise_floor_adu: if k < 2 { 3.0 } else { 0.0 },
                 trace: k != 1,
                 mask: (k != 2).then(|| Arc::new(mask.clone())),
                 ..Params::new([(3, 3), (2, 3), (4, 2), (3, 5)].map(|(w, h)| ClusterSize { w, h })[k])
