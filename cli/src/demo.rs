@@ -77,7 +77,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
     let mut truth = Truth::new(Arc::clone(&written.simulator), params.size);
     let mut data = open_source(data_path, &OpenOptions::default())?;
     let mut display = Display::new("find");
-    let mut known = provenance::begin(&choice, &pedestal);
+    let mut known = provenance::begin(Some(&choice), &pedestal);
     known.inputs.extend(trained.inputs.iter().cloned());
     let summary =
         Run::new(&mut *finder).stop_flag(stop).on_progress(move |p| display.show(p)).provenance(known).find(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use scheidegg::io::{
-    self, Place, Sink, Source, load_mask, load_pedestal, load_pedestal_facts, open_sink, save_mask,
-    save_pedestal_with,
+    self, Place, Sink, Source, load_mask, load_pedestal, load_pedestal_facts, open_frame_table, open_sink,
+    provenance_beside, save_mask, save_pedestal_with,
 };
 use scheidegg::pipeline::{Run, Summary, Trained};
 use scheidegg::provenance::{Input, Provenance};
@@ -52,6 +52,9 @@ pub fn run(args: &FindArgs) -> Outcome {
     for path in &args.out {
         outs.push(open_sink(args.writing.place(path), &params)?);
     }
+    if let Some(path) = &args.frames_out {
+        outs.push(open_frame_table(args.writing.place(path))?);
+    }
     if let Some(dir) = &args.report {
         // Before hours of work, not after.
         places::folder(dir)?;
@@ -67,16 +70,17 @@ pub fn run(args: &FindArgs) -> Outcome {
     some_pixel_left(&dark, &health)?;
     let (mut frames, mut clusters) =
         (FrameWatch::new(&pedestal, &params), ClusterWatch::new(&pedestal, &params));
+    let known = provenance(args, &choice, &health, trained.as_ref());
     let mut written = Vec::new();
     if let Some(path) = &args.save_pedestal {
-        save_pedestal_with(args.writing.place(path), &pedestal, &facts)?;
+        let known = known.clone().of_pedestal(&params);
+        save_pedestal_with(args.writing.place(path), &pedestal, &facts, Some(&known))?;
         written.push(path.display().to_string());
     }
     let mut picture = args.report.as_ref().map(|_| ReportSink::new(shape));
     let mut sinks: Vec<&mut dyn Sink> = outs.iter_mut().map(|s| &mut **s as &mut dyn Sink).collect();
     sinks.extend(picture.as_mut().map(|s| s as &mut dyn Sink));
     sinks.push(&mut clusters);
-    let known = provenance(args, &choice, &health, trained.as_ref());
     let summary = find(&mut *finder, &mut frames.on(&mut *data), &mut sinks, known, &args.input, &stop)?;
     // A finder that has failed may have no pedestal to tell.
     let end = finder.pedestal(0).ok();
@@ -130,7 +134,7 @@ fn provenance(
     trained: Option<&Trained>,
 ) -> Provenance {
     let path = |p: &PathBuf| p.display().to_string();
-    let mut known = crate::provenance::begin(choice, pedestal);
+    let mut known = crate::provenance::begin(Some(choice), pedestal);
     match (&args.pedestal, trained) {
         (Some(p), _) => known.inputs.push(Input::file("pedestal", path(p))),
         (None, _) => known.inputs.extend(trained.iter().flat_map(|t| t.inputs.clone())),
@@ -201,6 +205,11 @@ fn check_places(args: &FindArgs) -> Outcome<Vec<String>> {
         places::ends_with("--write-mask", path, "npy")?;
         results.push(("--write-mask", path));
     }
+    if let Some(path) = &args.frames_out {
+        results.push(("--frames-out", path));
+    }
+    let beside: Vec<_> = results.iter().filter_map(|(o, p)| Some((*o, provenance_beside(p)?))).collect();
+    results.extend(beside.iter().map(|(option, path)| (*option, path.as_path())));
     let page = args.report.as_ref().map(|dir| dir.join("report.html"));
     results.extend(places::named("--report", &page));
     // A dry run removes nothing.

@@ -16,13 +16,29 @@ pub fn open_all(
     options: &OpenOptions,
     force: bool,
 ) -> Outcome<Box<dyn Source>> {
-    let mut sources = open_sources(paths, options)?;
+    let (mut sources, mut faults) = match options.keep_going {
+        false => (open_sources(paths, options)?, Vec::new()),
+        true => (Vec::new(), Vec::new()),
+    };
+    for path in paths.iter().filter(|_| options.keep_going) {
+        match open_sources(std::slice::from_ref(path), options) {
+            Ok(some) => sources.extend(some),
+            Err(e) => faults.push(e),
+        }
+    }
     if let Some(empty) = sources.iter().find(|s| s.remaining() == Some(0)) {
         return Err(Error::file(empty.name(), "holds no frames").into());
     }
-    match sources.len() {
-        0 => Err(Failure::Usage(Error::param(option, "nothing", "a file of frames"))),
-        1 => Ok(sources.remove(0)),
-        _ => Ok(Box::new(Chain::forced(sources, force)?)),
+    match (sources.len(), options.keep_going) {
+        (0, _) => Err(match faults.into_iter().next() {
+            Some(fault) => fault.into(),
+            None => Failure::Usage(Error::param(option, "nothing", "a file of frames")),
+        }),
+        (1, false) => Ok(sources.remove(0)),
+        // One file too: its rest is given up at a fault.
+        (_, keep_going) => {
+            let chain = Chain::forced(sources, force)?.keep_going(keep_going);
+            Ok(Box::new(faults.into_iter().fold(chain, Chain::without)))
+        }
     }
 }

@@ -10,11 +10,12 @@ use crate::summary::PedestalHealth;
 pub const COMMIT: &str = env!("SCHEIDEGG_COMMIT");
 
 /// This program, its command line, the computer, the time, what computes and the pedestal.
-pub fn begin(choice: &Choice, pedestal: &PedestalHealth) -> Provenance {
+pub fn begin(choice: Option<&Choice>, pedestal: &PedestalHealth) -> Provenance {
     Provenance {
         program: program(),
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        backend: Computed { name: choice.name.clone(), device: choice.device.clone() },
+        backend: choice
+            .map_or_else(Computed::default, |c| Computed { name: c.name.clone(), device: c.device.clone() }),
         pedestal: Some(summary(pedestal)),
         ..Provenance::begin()
     }

@@ -12,7 +12,7 @@ use crate::failure::{Outcome, in_options, usage};
 use crate::report::{self, Facts, Table};
 use crate::say::say;
 use crate::summary::{PedestalHealth, attention, pixels, print_json, print_tables, training};
-use crate::{darks, places, plan, stop};
+use crate::{darks, places, plan, provenance, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &TrainArgs) -> Outcome {
@@ -45,9 +45,12 @@ pub fn run(args: &TrainArgs) -> Outcome {
     let trained =
         darks::train_with(&mut *finder, &mut *source, args.dark_frames, args.pedestal_samples, &stop)?;
     let pedestal = finder.pedestal(0)?;
-    save_pedestal_with(place, &pedestal, &source.facts())?;
-
     let health = PedestalHealth::of(&pedestal, &params);
+    let mut known = provenance::begin(None, &health).of_pedestal(&params);
+    known.backend.name = finder.backend().into();
+    known.inputs.extend(trained.inputs.iter().cloned());
+    save_pedestal_with(place, &pedestal, &source.facts(), Some(&known))?;
+
     let mut written = vec![args.out.display().to_string()];
     let mut warnings = trained.health.warnings.clone();
     let findings = Findings::of_pedestal(&pedestal, &params);

@@ -92,7 +92,7 @@ fn the_summary_says_what_was_done_and_json_says_the_same() {
     assert_eq!(said["training"]["frames"], 1000);
     assert!(said["backend"]["reasons"].as_array().is_some_and(|r| !r.is_empty()));
     assert_eq!(said["written"][0], out.to_str().unwrap());
-    assert_eq!(names(dir.path()), ["a.clust", "moench_dark.npy", "moench_data.npy"]);
+    assert_eq!(names(dir.path()), ["a.clust", "a.clust.json", "moench_dark.npy", "moench_data.npy"]);
 }
 
 #[test]

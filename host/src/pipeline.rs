@@ -290,4 +290,6 @@ fn inputs(source: &dyn Source, role: &str, found: &Found) -> Vec<Input> {
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

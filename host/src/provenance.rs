@@ -240,6 +240,13 @@ impl Provenance {
         }
     }
 
+    /// Of the pedestal that a run begins with: what was asked, and that training is done.
+    pub fn of_pedestal(mut self, params: &Params) -> Provenance {
+        self.parameters = Some(Parameters::from(params));
+        self.ended.how = How::Complete;
+        self
+    }
+
     /// As it is written: JSON, a field a line.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain numbers and words")

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use half::f16;
 use io_common::*;
-use scheidegg::io::{ClustReader, ClustSink, Results, Sink, open_results, open_sink};
-use scheidegg::provenance::Provenance;
+use scheidegg::io::{ClustReader, ClustSink, Results, Sink, open_results, open_sink, provenance_beside};
+use scheidegg::provenance::{Content, Provenance};
 use scheidegg::{ClusterSize, ClustersBuf, Params, Payload, Shape, record_bytes};
 
 const SHAPE: Shape = Shape { rows: 400, cols: 400 };
@@ -58,6 +58,38 @@ fn assert_same(a: &ClustersBuf, b: &ClustersBuf) {
     assert!(a.bytes() == b.bytes());
 }
 
+/// A result, and its provenance where that stands beside it.
+fn files_of(path: &Path) -> usize {
+    1 + usize::from(provenance_beside(path).is_some())
+}
+
+fn remove(path: &Path) {
+    fs::remove_file(path).unwrap();
+    provenance_beside(path).map_or(Ok(()), fs::remove_file).unwrap();
+}
+
+/// Fault: what stands beside a result belongs to another one, or lacks bytes that were written over.
+#[test]
+fn the_provenance_of_a_result_knows_its_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let kind = (size(3, 3), Payload::I16);
+    for counts in [vec![], vec![0], vec![3, 0, 5], vec![4000, 1, 9000]] {
+        let told = Provenance { frames: counts.len() as u64, ..Provenance::default() };
+        for ext in ["clust", "npy"] {
+            let path = dir.path().join(format!("a.{ext}"));
+            let mut sink = open_sink(&path, &params(kind.0, kind.1)).unwrap();
+            sink.write(&clusters(kind.0, kind.1, 0, &counts).view().into()).unwrap();
+            sink.write(&clusters(kind.0, kind.1, 50, &counts).view().into()).unwrap();
+            sink.finish(&told).unwrap();
+            let beside = fs::read_to_string(provenance_beside(&path).unwrap()).unwrap();
+            let beside = Provenance::from_json(&beside).unwrap();
+            let bytes = fs::read(&path).unwrap();
+            let content = Content { bytes: bytes.len() as u64, crc32: crc32fast::hash(&bytes) };
+            assert_eq!(beside, Provenance { content: Some(content), ..told.clone() }, "{ext}");
+        }
+    }
+}
+
 #[test]
 fn every_kind_of_cluster_survives_every_kind_of_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -73,7 +105,7 @@ fn every_kind_of_cluster_survives_every_kind_of_file() {
                 assert!(!path.exists());
                 sink.finish(&Provenance::default()).unwrap();
                 assert!(said(sink.finish(&Provenance::default())).contains("is finished"));
-                assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+                assert_eq!(fs::read_dir(dir.path()).unwrap().count(), files_of(&path));
                 // Columns know nothing of frames without clusters.
                 let mut expected = ClustersBuf::new(SHAPE, size, *payload);
                 for batch in [&first, &second] {
@@ -88,7 +120,7 @@ fn every_kind_of_cluster_survives_every_kind_of_file() {
                     assert_same(&read_back(&path, size, *payload, at_once), &expected);
                 }
                 assert!(sink.write(&first.view().into()).is_err());
-                fs::remove_file(&path).unwrap();
+                remove(&path);
             }
         }
     }
@@ -339,8 +371,8 @@ fn files_without_clusters_are_whole() {
             let back = read_back(&path, kind.0, kind.1, 10);
             let expected = if ext == "clust" { frames.unwrap_or(0) } else { 0 };
             assert_eq!((back.view().frames(), back.view().len()), (expected, 0), "{ext}");
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-            fs::remove_file(&path).unwrap();
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), files_of(&path));
+            remove(&path);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{BackendArgs, FinderArgs, InputArgs, ReadingArgs, WritingArgs};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("start").required(true).args(["dark", "pedestal"]))]
-#[command(group = ArgGroup::new("result").required(true).multiple(true).args(["out", "report"]))]
+#[command(group = ArgGroup::new("result").required(true).multiple(true).args(["out", "report", "frames_out"]))]
 pub struct FindArgs {
     #[command(flatten)]
     pub input: InputArgs,
@@ -28,6 +28,9 @@ pub struct FindArgs {
     /// /dev/stdout the summary goes to standard error)
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub out: Vec<PathBuf>,
+    /// A row a frame, to .csv or .npz: number, bunch id, time stamp, storage cell, lost packets and pixels, clusters
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub frames_out: Option<PathBuf>,
     /// Folder for report.html and its pictures
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub report: Option<PathBuf>,

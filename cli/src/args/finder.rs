@@ -37,8 +37,8 @@ pub struct FinderArgs {
     /// whole window. For weak photons that several pixels share, at the price of more clusters from noise
     #[arg(long)]
     pub test2: bool,
-    /// Independent pedestal chains: frame k belongs to lane k mod LANES. Several for several GPUs, and for storage cells that
-    /// take turns, whose pedestals differ
+    /// Independent pedestal chains: frame k, counted from the first that is searched, belongs to lane k mod LANES. Several for
+    /// several GPUs, and for storage cells that take turns, whose pedestals differ
     #[arg(long, value_name = "LANES", default_value_t = 1, value_parser = count(0))]
     pub lanes: usize,
     /// A pixel's noise is never taken to be below this many ADU; 0 for no floor

@@ -62,6 +62,11 @@ impl Archive {
         self.end()?.finish().map(|_| ())
     }
 
+    /// Completes the archive and gives it a name, its own for sure where the run came to its end (`complete`).
+    pub fn finish_as(mut self, complete: bool) -> Result<PathBuf> {
+        self.end()?.finish_as(complete)
+    }
+
     /// Completes the archive with another header of the same length at the start of its first array, and gives it
     /// a name, its own for sure where the run came to its end (`complete`).
     pub fn finish_with_header(mut self, old: &[u8], new: &[u8], complete: bool) -> Result<PathBuf> {

@@ -9,24 +9,28 @@ use scheidegg_finder::{ClusterSize, ClustersBuf, Error, Payload, Result, record_
 
 use serde_json::Value;
 
+use super::beside::{self, Sum};
 use super::checked::Watch;
 use super::looks::Looks;
 use super::marks::Marks;
 use super::origin::Beside;
 use super::output::{Output, Place};
+use super::pieces::Pieces;
 use super::{Batch, Checksum, Kind, Results, Sink, Written};
 use crate::provenance::Provenance;
 
 /// Bytes before the records of a frame.
 pub(super) const FRAME_HEADER: usize = 8;
 
-/// Writes a cluster file. A frame without clusters is written too, so that no frame gets lost.
+/// Writes a cluster file. A frame without clusters is written too, so that no frame gets lost. Its provenance stands
+/// [beside it](super::provenance_beside).
 #[derive(Debug)]
 pub struct ClustSink {
     out: Option<Output>,
     kind: Kind,
     headers: Vec<[u8; FRAME_HEADER]>,
     marks: Marks,
+    sum: Sum,
 }
 
 impl ClustSink {
@@ -37,7 +41,7 @@ impl ClustSink {
     pub fn create(place: impl Into<Place>, size: ClusterSize, payload: Payload) -> Result<ClustSink> {
         let out = Output::create_or_stream(place)?;
         let kind = Kind { path: out.path().to_path_buf(), size, payload };
-        Ok(ClustSink { out: Some(out), kind, headers: Vec::new(), marks: Marks::new(0) })
+        Ok(ClustSink { out: Some(out), kind, headers: Vec::new(), marks: Marks::new(0), sum: Sum::default() })
     }
 }
 
@@ -76,7 +80,13 @@ impl Sink for ClustSink {
         // The records go to the system from where they lie.
         let pieces = self.headers.iter().enumerate();
         let pieces = pieces.flat_map(|(k, header)| [header.as_slice(), batch.frame_bytes(k)]);
-        out.write_pieces(&mut pieces.map(IoSlice::new).collect::<Vec<_>>())?;
+        let sum = &mut self.sum;
+        let add = || {
+            pieces.clone().for_each(|some| sum.add(some));
+            Ok(())
+        };
+        let write = || out.write_pieces(&mut pieces.clone().map(IoSlice::new).collect::<Vec<_>>());
+        Pieces::of(batch).way().both(write, add)?;
         let bytes = batch.frames() * FRAME_HEADER + batch.bytes().len();
         self.marks.add(bytes as u64, batch);
         Ok(())
@@ -90,7 +100,7 @@ impl Sink for ClustSink {
         if let Err(fault) = out.flush() {
             return self.marks.finish_what_fits(out, provenance, fault, |_, _| Ok(()));
         }
-        Ok(Written::at(out.finish_as(Kind::is_complete(provenance))?))
+        beside::finish(out, self.sum.behind(&[]), provenance)
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufReader, Read};
 use scheidegg_finder::{ClusterSize, Error, Payload, Result};
 
 use super::archive::Archive;
+use super::beside::{self, Sum};
 use super::marks::{Mark, Marks};
 use super::npy::{NpyHeader, NpyRows};
 use super::output::{Output, Place};
@@ -160,7 +161,7 @@ fn write_frames(archive: &mut Archive, mut runs: Output, rows: u64) -> Result<()
 }
 
 /// Writes the array `provenance`: JSON as one string of bytes.
-fn write_provenance(archive: &mut Archive, provenance: &Provenance) -> Result<()> {
+pub(super) fn write_provenance(archive: &mut Archive, provenance: &Provenance) -> Result<()> {
     let text = provenance.to_json();
     let header = NpyHeader::write(&format!("'|S{}'", text.len()), &[]);
     archive.start("provenance", Some((header.len() + text.len()) as u64))?;
@@ -169,7 +170,7 @@ fn write_provenance(archive: &mut Archive, provenance: &Provenance) -> Result<()
 }
 
 /// Copies a column from its file into the archive, and removes the file.
-fn write_column(archive: &mut Archive, name: &str, mut column: NpyRows) -> Result<()> {
+pub(super) fn write_column(archive: &mut Archive, name: &str, mut column: NpyRows) -> Result<()> {
     let out = column.complete()?;
     let path = out.path().to_path_buf();
     let failed = |e| Error::io(&path, e);
@@ -187,13 +188,15 @@ fn write_column(archive: &mut Archive, name: &str, mut column: NpyRows) -> Resul
 }
 
 /// Writes a `.npy` file of records with the fields `frame`, `x`, `y` and `data`. Frames without clusters leave no trace in
-/// it.
+/// it. Its provenance stands [beside it](super::provenance_beside).
 #[derive(Debug)]
 pub struct NpySink {
     rows: Option<NpyRows>,
     marks: Marks,
     kind: Kind,
     scratch: [Rows; 2],
+    /// Of the rows.
+    sum: Sum,
 }
 
 impl NpySink {
@@ -212,7 +215,7 @@ impl NpySink {
         );
         let rows = NpyRows::create(place, &record, &[])?;
         let marks = Marks::new(rows.header(0).len() as u64);
-        Ok(NpySink { rows: Some(rows), marks, kind, scratch: Default::default() })
+        Ok(NpySink { rows: Some(rows), marks, kind, scratch: Default::default(), sum: Sum::default() })
     }
 }
 
@@ -225,11 +228,18 @@ impl Sink for NpySink {
         let batch = batch.clusters();
         self.kind.check(batch)?;
         let Some(out) = &mut self.rows else { return Err(self.kind.ended()) };
-        let mut pieces = Pieces::of(batch);
-        pieces.way().by_turns(
+        let (mut pieces, sum) = (Pieces::of(batch), &mut self.sum);
+        let way = pieces.way();
+        way.by_turns(
             &mut self.scratch,
             |rows| Ok(pieces.rows(rows)),
-            |rows| out.write(rows.rows as u64, &rows.bytes),
+            |rows| {
+                let add = || {
+                    sum.add(&rows.bytes);
+                    Ok(())
+                };
+                way.both(|| out.write(rows.rows as u64, &rows.bytes), add).map(|_| ())
+            },
         )?;
         let row = NUMBER + batch.record_bytes();
         self.marks.add((batch.len() * row) as u64, batch);
@@ -247,6 +257,7 @@ impl Sink for NpySink {
             let end = |out: &mut Output, mark: &Mark| out.write_over_start(&header(mark.clusters));
             return self.marks.finish_what_fits(out, provenance, fault, end);
         }
-        Ok(Written::at(rows.finish_as(Kind::is_complete(provenance))?))
+        let (out, header) = rows.end()?;
+        beside::finish(out, self.sum.behind(&header), provenance)
     }
 }

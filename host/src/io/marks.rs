@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use scheidegg_finder::{Clusters, Error, Result};
 
-use super::Written;
 use super::output::{GATHERED, Output};
-use crate::provenance::{How, Provenance};
+use super::{Written, beside};
+use crate::provenance::{Ending, How, Provenance};
 
 /// The ends of the batches in a result, so far as they may not have reached the file yet.
 #[derive(Debug)]
@@ -61,8 +61,17 @@ impl Marks {
         let Ok(mark) = self.cut(&mut out) else { return Err(fault) };
         end(&mut out, &mark)?;
         let path = out.finish_aside()?;
+        let told = Provenance {
+            frames: mark.frames,
+            last_frame: mark.last_frame,
+            clusters: mark.clusters,
+            ended: Ending { how: How::NotWritten, why: Some(fault.to_string()) },
+            ..provenance.clone()
+        };
+        // Where there was no room for the result there may be none for this; the name says that it is a part.
+        let beside = beside::put(&path, &told).unwrap_or_default();
         if provenance.ended.how == How::NotWritten {
-            return Ok(Written::at(path));
+            return Ok(Written { paths: [path].into_iter().chain(beside).collect() });
         }
         let last = mark.last_frame.map_or("no frame".to_string(), |n| format!("frame {n}"));
         Err(Error::file(path, format!("holds the result up to and with {last} only: {fault}")))

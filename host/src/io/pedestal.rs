@@ -9,6 +9,7 @@ use super::facts::Facts;
 use super::npy::{Dtype, NpyHeader, Scalar};
 use super::npz::{Array, Npz};
 use super::output::Place;
+use crate::provenance::Provenance;
 
 /// Saves a pedestal as a `.npz` file with the arrays `shape` (rows, cols), `samples`, `x0`, `sum`, `sum2` and, where the
 /// pedestal has them, `fixed_variance` and `untrained`. Planes are `rows x cols` in the pedestal's precision, so that nothing
@@ -17,14 +18,20 @@ use super::output::Place;
 /// # Errors
 /// As [`Output::create`](super::Output::create).
 pub fn save_pedestal(place: impl Into<Place>, pedestal: &Pedestal) -> Result<()> {
-    save_pedestal_with(place, pedestal, &Facts::default())
+    save_pedestal_with(place, pedestal, &Facts::default(), None)
 }
 
-/// As [`save_pedestal`], with how its dark frames were taken: an array `facts` of bytes, a JSON object.
+/// As [`save_pedestal`], with how its dark frames were taken, an array `facts` of bytes with a JSON object, and where it
+/// comes from, a string of JSON `provenance`.
 ///
 /// # Errors
 /// As [`save_pedestal`].
-pub fn save_pedestal_with(place: impl Into<Place>, pedestal: &Pedestal, facts: &Facts) -> Result<()> {
+pub fn save_pedestal_with(
+    place: impl Into<Place>,
+    pedestal: &Pedestal,
+    facts: &Facts,
+    provenance: Option<&Provenance>,
+) -> Result<()> {
     pedestal.validate()?;
     let sides = [pedestal.shape.rows as u64, pedestal.shape.cols as u64];
     let array = |descr: &str, shape: &[u64], bytes: &[u8]| {
@@ -53,6 +60,10 @@ pub fn save_pedestal_with(place: impl Into<Place>, pedestal: &Pedestal, facts: &
     if *facts != Facts::default() {
         let text = serde_json::to_vec(facts).map_err(|e| Error::Other(e.to_string()))?;
         members.push(("facts", array("|u1", &[text.len() as u64], &text)));
+    }
+    if let Some(provenance) = provenance {
+        let text = provenance.to_json();
+        members.push(("provenance", array(&format!("|S{}", text.len()), &[], text.as_bytes())));
     }
     write_npz(place, &members)
 }

@@ -3,9 +3,11 @@
 use scheidegg_finder::{Error, FrameBuf, Result, Shape};
 
 use crate::io::{Facts, Health, Skipped, Source};
+use crate::provenance::Input;
 
 /// Sources one after the other, as one. Frame numbers ascend: a source whose numbers begin at or below the last one
-/// given is numbered onwards from there, and a warning says so.
+/// before it is numbered onwards from there, and a warning says so. The number of a frame does not depend on how many
+/// frames before it were [left out](Source::skip).
 pub struct Chain {
     sources: Vec<Box<dyn Source>>,
     /// The one that is read.
@@ -19,6 +21,13 @@ pub struct Chain {
     mismatches: Vec<String>,
     /// An error behind frames that were given.
     failed: Option<Error>,
+    /// What was given of every source.
+    given: Vec<Input>,
+    keep_going: bool,
+    /// The first fault that was gone past, until a frame is given.
+    fault: Option<Error>,
+    /// Files given up, and what is said of them.
+    damage: Health,
 }
 
 impl Chain {
@@ -44,7 +53,58 @@ impl Chain {
             Error::check_shape(&s.name(), first.shape(), s.shape())?;
             mismatches.extend(s.facts().check(&s.name(), &first.facts(), &first.name(), force)?);
         }
-        Ok(Chain { sources, at: 0, offset: None, last: None, renumbered: None, mismatches, failed: None })
+        let given = sources.iter().map(|s| Input::file("", s.name())).collect();
+        Ok(Chain {
+            sources,
+            at: 0,
+            offset: None,
+            last: None,
+            renumbered: None,
+            given,
+            keep_going: false,
+            fault: None,
+            damage: Health::default(),
+            mismatches,
+            failed: None,
+        })
+    }
+
+    /// Gives a source up at a fault and goes on with the next one, with a warning. An error is left where no source gives
+    /// a frame.
+    pub fn keep_going(mut self, keep_going: bool) -> Self {
+        self.keep_going = keep_going;
+        self
+    }
+
+    /// Notes a file that could not even be opened.
+    pub fn without(mut self, fault: Error) -> Self {
+        self.note_damage(fault, 0);
+        self
+    }
+
+    fn note_damage(&mut self, fault: Error, unread: u64) {
+        self.damage.damaged_files += 1;
+        self.damage.unread_frames += unread;
+        let left = if unread == 1 { "1 frame".into() } else { format!("{unread} frames") };
+        self.damage.warnings.push(format!("{fault} (given up: at least {left} not read)"));
+        if self.given.iter().all(|g| g.frames.is_none()) {
+            self.fault.get_or_insert(fault);
+        }
+    }
+
+    /// Goes past a fault of the source that is read, where that is wanted.
+    fn go_past(&mut self, fault: Error) -> Result<()> {
+        if !self.keep_going {
+            return Err(fault);
+        }
+        self.note_damage(fault, self.sources[self.at].remaining().unwrap_or(0));
+        self.next_source();
+        Ok(())
+    }
+
+    /// The end: an error where there was nothing but faults.
+    fn end(&mut self) -> Result<()> {
+        self.fault.take().map_or(Ok(()), Err)
     }
 
     /// What is added to the numbers of the source that is read, whose first frame has this number.
@@ -66,6 +126,11 @@ impl Chain {
         let numbers = &mut into.numbers_mut()[from..];
         numbers.iter_mut().for_each(|n| *n += offset);
         self.last = numbers.last().copied();
+        self.fault = None;
+        let given = &mut self.given[self.at];
+        given.frames = Some(given.frames.unwrap_or(0) + numbers.len() as u64);
+        given.first_frame = given.first_frame.or(Some(first + offset));
+        given.last_frame = self.last;
     }
 
     fn next_source(&mut self) {
@@ -103,6 +168,7 @@ impl Source for Chain {
             match got {
                 Ok(0) => self.next_source(),
                 Ok(_) => {}
+                Err(e) if self.keep_going => self.go_past(e)?,
                 // The frames before it are whole; the error comes with the next call.
                 Err(e) if into.len() > start => {
                     self.failed = Some(e);
@@ -110,6 +176,9 @@ impl Source for Chain {
                 }
                 Err(e) => return Err(e),
             }
+        }
+        if into.len() == start && !into.is_full() {
+            self.end()?;
         }
         Ok(into.len() - start)
     }
@@ -119,8 +188,12 @@ impl Source for Chain {
         while all.frames < frames && self.at < self.sources.len() {
             let got = match self.sources[self.at].skip(frames - all.frames) {
                 Ok(got) => got,
-                Err(e) if all.frames == 0 => return Err(e),
-                Err(_) => break,
+                // The error comes again with the next call.
+                Err(_) if all.frames > 0 && !self.keep_going => break,
+                Err(e) => {
+                    self.go_past(e)?;
+                    continue;
+                }
             };
             if let (Some(first), Some(last)) = (got.first, got.last) {
                 let offset = self.offset_of(first);
@@ -130,9 +203,13 @@ impl Source for Chain {
                     last: Some(last + offset),
                 };
                 self.last = all.last;
+                self.fault = None;
             } else {
                 self.next_source();
             }
+        }
+        if all.frames == 0 && frames > 0 {
+            self.end()?;
         }
         Ok(all)
     }
@@ -141,8 +218,12 @@ impl Source for Chain {
         self.sources[0].facts()
     }
 
+    fn inputs(&self) -> Vec<Input> {
+        self.given.iter().filter(|g| g.frames.is_some()).cloned().collect()
+    }
+
     fn health(&self) -> Health {
-        let mut all = Health::default();
+        let mut all = self.damage.clone();
         all.warnings.extend(self.mismatches.iter().cloned());
         if let Some((name, count)) = &self.renumbered {
             let more = if *count > 1 { format!(" (as those of {} more)", count - 1) } else { String::new() };
@@ -207,6 +288,96 @@ mod tests {
         assert_eq!(numbers(&mut c, 2), [7, 8, 9]);
         assert_eq!(c.skip(1).unwrap(), Skipped::default());
         assert_eq!(chain(&[(0, 5), (5, 5)]).skip(11).unwrap(), Skipped::range(0..10));
+    }
+
+    #[test]
+    fn frames_are_numbered_the_same_wherever_one_begins() {
+        let parts = [(0, 5), (0, 0), (5, 2), (0, 4), (20, 2), (3, 3)];
+        let want = numbers(&mut chain(&parts), 100);
+        for first in 0..=want.len() {
+            for step in [1, 2, 100] {
+                let mut c = chain(&parts);
+                let mut left = first as u64;
+                while left > 0 {
+                    let got = c.skip(left.min(step)).unwrap();
+                    let at = first - left as usize;
+                    let numbers = &want[at..at + got.frames as usize];
+                    assert_eq!((got.first, got.last), (numbers.first().copied(), numbers.last().copied()));
+                    left -= got.frames;
+                }
+                assert_eq!(numbers(&mut c, 3), want[first..], "from frame {first}, {step} at a time");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_given_of_every_source_is_told() {
+        let mut c = chain(&[(0, 5), (9, 0), (0, 4)]);
+        c.skip(2).unwrap();
+        let mut buf = FrameBuf::new(SHAPE, 4);
+        c.read(&mut buf).unwrap();
+        let told: Vec<_> = c.inputs().iter().map(|i| (i.frames, i.first_frame, i.last_frame)).collect();
+        assert_eq!(told, [(Some(3), Some(2), Some(4)), (Some(1), Some(5), Some(5))]);
+    }
+
+    #[test]
+    fn a_damaged_source_is_given_up_and_the_next_one_read() {
+        let broken = |at| -> Box<dyn Source> {
+            Box::new(CountSource { fail_at: Some(at), ..CountSource::new(SHAPE, 6) })
+        };
+        let whole = || -> Box<dyn Source> { Box::new(CountSource::new(SHAPE, 2)) };
+        for at in 0..6 {
+            let mut c = Chain::new(vec![broken(at), whole(), broken(0)]).unwrap().keep_going(true);
+            assert_eq!(numbers(&mut c, 4), (0..at + 2).collect::<Vec<_>>());
+            let health = c.health();
+            assert_eq!((health.damaged_files, health.unread_frames), (2, 6 - at + 6));
+            assert!(health.warnings.iter().any(|w| w.contains(&format!("ends inside frame {at} (given up"))));
+            let mut c = Chain::new(vec![broken(at), whole()]).unwrap();
+            let mut buf = FrameBuf::new(SHAPE, 9);
+            // Frames before the fault first, the fault with the next call.
+            if at > 0 {
+                assert_eq!(c.read(&mut buf).unwrap() as u64, at);
+            }
+            assert!(c.read(&mut buf).is_err());
+            assert_eq!(buf.len() as u64, at);
+        }
+        let mut c = Chain::new(vec![broken(0), broken(0)]).unwrap().keep_going(true);
+        assert!(c.read(&mut FrameBuf::new(SHAPE, 9)).is_err(), "nothing but faults");
+        let without = Chain::new(vec![whole()]).unwrap().without(Error::Other("b.npy: is cut".into()));
+        assert_eq!(without.health().damaged_files, 1);
+    }
+
+    #[test]
+    fn what_is_amiss_is_added_up() {
+        let one = |n: u64| Health {
+            gaps: n,
+            incomplete_frames: n + 1,
+            repeated_frames: n + 2,
+            lost_packets: n + 3,
+            lost_pixels: n + 4,
+            gain_pixels: n + 5,
+            damaged_files: n + 6,
+            unread_frames: n + 7,
+            storage_cells: n as u16,
+            warnings: vec!["the same".into(), format!("{n}")],
+        };
+        let mut all = one(1);
+        all += one(100);
+        let want = Health {
+            gaps: 101,
+            incomplete_frames: 103,
+            repeated_frames: 105,
+            lost_packets: 107,
+            lost_pixels: 109,
+            gain_pixels: 111,
+            damaged_files: 113,
+            unread_frames: 115,
+            storage_cells: 101,
+            warnings: vec!["the same".into(), "1".into(), "100".into()],
+        };
+        assert_eq!(all, want);
+        assert_eq!(chain(&[(0, 1)]).name(), "count.npy");
+        assert_eq!(chain(&[(0, 1), (0, 1), (0, 1)]).name(), "count.npy and 2 more");
     }
 
     #[test]

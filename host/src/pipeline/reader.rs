@@ -115,9 +115,13 @@ fn read_all(
         into.clear();
         into.limit(usize::try_from(left).unwrap_or(usize::MAX));
         let start = Instant::now();
-        let outcome = guarded(name, || source.read(into));
+        let outcome = catch_unwind(AssertUnwindSafe(|| source.read(into)));
         *busy += start.elapsed();
-        // Frames before an error are whole.
+        // Frames before an error are whole; of those before a panic nothing is known.
+        let outcome = outcome.unwrap_or_else(|_| {
+            into.clear();
+            Err(panicked(name))
+        });
         let got = into.len() as u64;
         left -= got;
         if got > 0 && full.send(buffer).is_err() {
@@ -133,6 +137,9 @@ fn read_all(
 
 /// A panic in a source ends the run with an error and leaves the caller's process alone.
 fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Error::Other(format!("{name}: internal error while reading"))))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked(name)))
+}
+
+fn panicked(name: &str) -> Error {
+    Error::Other(format!("{name}: internal error while reading"))
 }

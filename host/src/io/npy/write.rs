@@ -55,6 +55,12 @@ impl NpyRows {
         Ok(&mut self.out)
     }
 
+    /// The complete file, still without its name, and its header.
+    pub fn end(mut self) -> Result<(Output, Vec<u8>)> {
+        self.complete()?;
+        Ok((self.out, NpyHeader::write(&self.descr, &self.shape)))
+    }
+
     /// Gives the file a name, its own for sure where all rows are there that were to be.
     pub fn finish_as(mut self, complete: bool) -> Result<PathBuf> {
         self.complete()?;

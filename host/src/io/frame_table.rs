@@ -1,0 +1,233 @@
+//! A row a frame: what is known of it, and how many clusters it has.
+
+use std::path::{Path, PathBuf};
+
+use scheidegg_finder::{Error, FrameNote, Result};
+
+use super::archive::Archive;
+use super::beside::{self, Sum};
+use super::columns::{write_column, write_provenance};
+use super::npy::NpyRows;
+use super::output::{Output, Place};
+use super::{Batch, Sink, Written};
+use crate::provenance::{How, Provenance};
+
+/// What a column holds where the source does not know it.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The columns, in order.
+const COLUMNS: [&str; 7] =
+    ["frame", "bunch_id", "timestamp", "storage_cell", "lost_packets", "lost_pixels", "clusters"];
+
+/// Starts a table of frames, by its extension: `.csv`, or `.npz` with an array a column.
+///
+/// # Errors
+/// [`Error::File`] for another extension; as [`Output::create`].
+pub fn open_frame_table(place: impl Into<Place>) -> Result<Box<dyn Sink>> {
+    let place = place.into();
+    match place.path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
+        Some("csv") => Ok(Box::new(CsvTable::create(place)?)),
+        Some("npz") => Ok(Box::new(NpzTable::create(place)?)),
+        _ => Err(Error::file(place.path, "tables of frames are written to .csv and .npz files")),
+    }
+}
+
+/// The row of frame `k` of a batch.
+fn row(batch: &Batch<'_>, k: usize) -> [Option<u64>; COLUMNS.len()] {
+    let clusters = batch.clusters();
+    let FrameNote { bunch_id, timestamp, lost_packets, storage_cell } = batch.note(k);
+    [
+        Some(clusters.numbers()[k]),
+        bunch_id,
+        timestamp,
+        storage_cell.map(u64::from),
+        lost_packets.map(u64::from),
+        Some(batch.lost_pixels(k)),
+        Some(clusters.offsets()[k + 1] - clusters.offsets()[k]),
+    ]
+}
+
+/// A `.csv` file with a line of names; a cell is empty where the source does not know its value.
+struct CsvTable {
+    path: PathBuf,
+    out: Option<Output>,
+    sum: Sum,
+    lines: Vec<u8>,
+}
+
+impl CsvTable {
+    fn create(place: Place) -> Result<CsvTable> {
+        let path = place.path.clone();
+        let out = Some(Output::create_or_stream(place)?);
+        let mut table = CsvTable { path, out, sum: Sum::default(), lines: Vec::new() };
+        table.put(|lines| lines.write_record(COLUMNS))?;
+        Ok(table)
+    }
+
+    fn put(&mut self, write: impl FnOnce(&mut csv::Writer<&mut Vec<u8>>) -> csv::Result<()>) -> Result<()> {
+        let Some(out) = &mut self.out else { return Err(ended(&self.path)) };
+        self.lines.clear();
+        let mut lines = csv::Writer::from_writer(&mut self.lines);
+        write(&mut lines).map_err(|e| Error::file(&self.path, e.to_string()))?;
+        lines.flush().map_err(|e| Error::io(&self.path, e))?;
+        drop(lines);
+        out.write(&self.lines)?;
+        self.sum.add(&self.lines);
+        Ok(())
+    }
+}
+
+impl Sink for CsvTable {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        self.put(|lines| (0..batch.clusters().frames()).try_for_each(|k| lines.serialize(row(batch, k))))
+    }
+
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        let out = self.out.take().ok_or_else(|| ended(&self.path))?;
+        beside::finish(out, self.sum.behind(&[]), provenance)
+    }
+}
+
+/// A `.npz` file with an array of `u64` a column. Columns that the source never knows are left out; in others 2^64 - 1 stands
+/// where it does not know the value.
+struct NpzTable {
+    path: PathBuf,
+    archive: Option<(Archive, Vec<NpyRows>)>,
+    known: [bool; COLUMNS.len()],
+    values: Vec<u64>,
+}
+
+impl NpzTable {
+    fn create(place: Place) -> Result<NpzTable> {
+        let path = place.path.clone();
+        let archive = Archive::create(place)?;
+        // Each under the archive's name, which none of them is ever given: so complaints name the archive.
+        let columns = COLUMNS.iter().map(|_| NpyRows::create(&path, "'<u8'", &[])).collect::<Result<_>>()?;
+        let known = [false; COLUMNS.len()];
+        Ok(NpzTable { path, archive: Some((archive, columns)), known, values: Vec::new() })
+    }
+}
+
+impl Sink for NpzTable {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let Some((_, columns)) = &mut self.archive else { return Err(ended(&self.path)) };
+        let frames = batch.clusters().frames();
+        let outcome = columns.iter_mut().enumerate().try_for_each(|(c, column)| {
+            self.values.clear();
+            for k in 0..frames {
+                let value = row(batch, k)[c];
+                self.known[c] |= value.is_some();
+                self.values.push(value.unwrap_or(UNKNOWN));
+            }
+            column.write(frames as u64, bytemuck::cast_slice(&self.values))
+        });
+        if outcome.is_err() {
+            // Some columns have the batch and some do not.
+            self.archive = None;
+        }
+        outcome
+    }
+
+    fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
+        let (mut archive, columns) = self.archive.take().ok_or_else(|| ended(&self.path))?;
+        for ((name, column), known) in COLUMNS.iter().zip(columns).zip(self.known) {
+            // Without frames every column is there, empty.
+            if known || provenance.frames == 0 {
+                write_column(&mut archive, name, column)?;
+            }
+        }
+        write_provenance(&mut archive, provenance)?;
+        Ok(Written::at(archive.finish_as(provenance.ended.how == How::Complete)?))
+    }
+}
+
+fn ended(path: &Path) -> Error {
+    Error::file(path, "is finished: nothing can be written to it any more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::npz::Npz;
+    use crate::provenance::Ending;
+    use scheidegg_finder::{ClusterSize, ClustersBuf, Payload, Shape};
+
+    fn batch() -> ClustersBuf {
+        let mut buf = ClustersBuf::new(Shape { rows: 9, cols: 9 }, ClusterSize { w: 3, h: 3 }, Payload::I16);
+        buf.push_frame(7, &[0; 44]);
+        buf.push_frame(9, &[]);
+        buf
+    }
+
+    fn complete() -> Ending {
+        Ending { how: How::Complete, why: None }
+    }
+
+    fn written(path: &Path, notes: &[FrameNote]) {
+        let mut table = open_frame_table(path).unwrap();
+        let buf = batch();
+        table.write(&Batch::of(buf.view()).with_notes(notes, &[0, 31])).unwrap();
+        table.write(&Batch::of(buf.view())).unwrap();
+        table.finish(&Provenance { frames: 4, ended: complete(), ..Provenance::default() }).unwrap();
+        assert!(table.write(&Batch::of(buf.view())).unwrap_err().to_string().contains("is finished"));
+    }
+
+    const NOTES: [FrameNote; 1] = [FrameNote {
+        bunch_id: Some(1 << 63),
+        timestamp: None,
+        lost_packets: Some(2),
+        storage_cell: Some(0),
+    }];
+
+    #[test]
+    fn a_csv_table_has_a_line_a_frame() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.csv");
+        written(&path, &NOTES);
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "frame,bunch_id,timestamp,storage_cell,lost_packets,lost_pixels,clusters\n\
+             7,9223372036854775808,,0,2,0,2\n9,,,,,31,0\n7,,,,,0,2\n9,,,,,0,0\n"
+        );
+        let told = std::fs::read_to_string(dir.path().join("f.csv.json")).unwrap();
+        let content = Provenance::from_json(&told).unwrap().content.unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!((content.bytes, content.crc32), (bytes.len() as u64, crc32fast::hash(&bytes)));
+    }
+
+    #[test]
+    fn an_npz_table_has_the_columns_that_are_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.npz");
+        written(&path, &NOTES);
+        let mut npz = Npz::open(&path).unwrap();
+        let names =
+            ["frame", "bunch_id", "storage_cell", "lost_packets", "lost_pixels", "clusters", "provenance"];
+        let mut found = npz.names();
+        found.sort();
+        let mut want: Vec<_> = names.map(String::from).to_vec();
+        want.sort();
+        assert_eq!(found, want);
+        let mut column = |name: &str| npz.need(name).unwrap().values::<u64>(name, &path).unwrap();
+        assert_eq!(column("frame"), [7, 9, 7, 9]);
+        assert_eq!(column("bunch_id"), [1 << 63, UNKNOWN, UNKNOWN, UNKNOWN]);
+        assert_eq!(column("lost_packets"), [2, UNKNOWN, UNKNOWN, UNKNOWN]);
+        assert_eq!(column("lost_pixels"), [0, 31, 0, 0]);
+        assert_eq!(column("clusters"), [2, 0, 2, 0]);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn other_endings_are_refused() {
+        let said = open_frame_table("f.txt").err().unwrap().to_string();
+        assert_eq!(said, "f.txt: tables of frames are written to .csv and .npz files");
+    }
+}
