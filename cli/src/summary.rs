@@ -529,7 +529,7 @@ mod tests {
                 "faults: 0 gaps, 9 lost packets",
                 "median: mean 100.5 ADU, noise 9.99 ADU",
                 "pixels: 0 quiet (no noise), 0 hot (noise above 5 times the median), 0 masked",
-                "cluster: 3x3, stored as i16",
+                "cluster: 3x3, values as i16",
                 "threshold: 5 times the noise, noise at least 2.5 ADU",
                 "mode: frozen, noise tracked, precision f32, ties all, quadrant test, 3 lanes",
             ]

@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::Hasher;
 use std::path::Path;
 
 use common::{command, names, run, stderr, stdout};
@@ -21,14 +23,23 @@ fn folder() -> tempfile::TempDir {
         "simulate --out . --format raw --rows 40 --cols 48 --darks 100 --frames 30 --photons 20 --packet-loss 0.01",
     );
     at("find --dark dark.npy --data data.npy --out a.clust --save-pedestal p.npz --write-mask mask.npy");
+    // Pixels with photons among the masked ones: a mask of bad pixels alone may change nothing.
+    let mut mask = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    mask.extend(
+        format!("{:<117}\n", "{'descr': '|u1', 'fortran_order': False, 'shape': (20, 30), }").bytes(),
+    );
+    mask.extend((0..600).map(|i| u8::from(i % 3 == 0)));
+    fs::write(dir.path().join("mask.npy"), mask).unwrap();
     at("find --dark dark.npy --data data.npy --out b.npz --n-sigma 7");
     at("find --dark dark.npy --data data.npy --out a.npz");
     let mut dat = Vec::new();
     for k in 0..30u64 {
         dat.extend(k.to_le_bytes());
         dat.extend([0; 8]);
-        // A pixel in gain 1 in every frame.
-        let value = |i: u64| (3000 + (i * 7 + k * 13) % 40 + if i == 5 { 1 << 14 } else { 0 }) as u16;
+        // A pixel in gain 1 in every frame, with charge in some of those that are searched.
+        let charge = if k >= 20 && k.is_multiple_of(3) { 900 } else { 0 };
+        let value =
+            |i: u64| (3000 + (i * 7 + k * 13) % 40 + if i == 45 { (1 << 14) + charge } else { 0 }) as u16;
         (0..600).for_each(|i| dat.extend(value(i).to_le_bytes()));
     }
     fs::write(dir.path().join("x.dat"), dat).unwrap();
@@ -76,11 +87,29 @@ fn seen(dir: &Path, words: &[&str]) -> (Option<i32>, String, BTreeSet<String>) {
         Err(_) => stdout(&o),
     };
     let new: BTreeSet<String> = names(dir).into_iter().filter(|n| !before.contains(n)).collect();
+    let mut text = text;
     for name in &new {
         let path = dir.join(name);
+        // What a pedestal's file holds and the summary does not say.
+        if name.ends_with(".npz") {
+            let info = stdout(&command(["info".as_ref(), path.as_os_str()]).output().unwrap());
+            text.extend(info.lines().filter(|l| l.trim_start().starts_with("noise ")));
+        }
+        // Simulated frames.
+        for file in frames_in(&path) {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(&fs::read(path.join(&file)).unwrap());
+            text += &format!("{file} {:x}", hasher.finish());
+        }
         if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
     }
     (o.status.code(), text + &stderr(&o), new)
+}
+
+/// Files of frames in a folder, none if it is no folder.
+fn frames_in(path: &Path) -> Vec<String> {
+    let all = if path.is_dir() { names(path) } else { Vec::new() };
+    all.into_iter().filter(|n| n.ends_with(".npy") || n.ends_with(".raw")).collect()
 }
 
 const FIND: &str = "find --dark dark.npy --data data.npy --out o.npz --backend cpu --json";
@@ -111,7 +140,7 @@ fn with_effect() -> Vec<(&'static str, &'static str)> {
         "--mask mask.npy",
         "--first 3",
         "--frames 7",
-        "--dark-frames 60",
+        "--dark-frames 12",
     ];
     add(FIND, &found);
     add(
@@ -146,7 +175,7 @@ fn with_effect() -> Vec<(&'static str, &'static str)> {
             "--mask mask.npy",
             "--first 3",
             "--frames 7",
-            "--dark-frames 60",
+            "--dark-frames 12",
             "--ties first",
             "--test2",
             "--update serial",
@@ -182,7 +211,7 @@ fn with_effect() -> Vec<(&'static str, &'static str)> {
             "--mask mask.npy",
             "--first 3",
             "--frames 7",
-            "--dark-frames 60",
+            "--dark-frames 12",
             "--ties first",
             "--test2",
             "--lanes 2",
@@ -205,7 +234,7 @@ fn with_effect() -> Vec<(&'static str, &'static str)> {
     add(
         TRAIN,
         &[
-            "--dark-frames 60",
+            "--dark-frames 12",
             "--pedestal-samples 60",
             "--precision f64",
             "--noise fixed",
@@ -241,7 +270,7 @@ fn with_effect() -> Vec<(&'static str, &'static str)> {
             "--noise 30",
             "--noise-spread 5",
             "--common-mode 3",
-            "--drift 2",
+            "--drift 900",
             "--bits 16",
             "--faultless",
             "--dry-run",
@@ -290,7 +319,7 @@ fn with_effect() -> Vec<(&'static str, &'static str)> {
 }
 
 /// Options that change nothing but how much is said, or how fast: where they can be seen on this machine alone.
-const UNSEEN: &[&str] = &["--pin", "--verbose", "--quiet"];
+const UNSEEN: &[&str] = &["--pin", "--threads", "--verbose", "--quiet"];
 
 /// Options of others that these tables do not know yet; each has a test of its own.
 const ELSEWHERE: &[&str] =
@@ -366,7 +395,7 @@ fn options_without_effect_are_refused() {
             "--dark dark.npy",
             "--first 3",
             "--frames 7",
-            "--dark-frames 60",
+            "--dark-frames 12",
             "--gain keep",
             "--roi 0",
             "--dat-shape 20x30",

@@ -105,9 +105,12 @@ fn a_damaged_file_costs_nothing_that_was_found() {
     let last = stderr(&o).lines().last().unwrap().to_string();
     assert!(last.contains("part1.npy: ends inside frame 39"), "{last}");
     assert!(last.ends_with("the results are complete up to and with frame 88"), "{last}");
-    assert!(fs::read(&path).unwrap() == whole && fs::read(&npy_path).unwrap() == rows);
+    // The earlier results stay; these lie beside them.
+    let (part, npy_part) = (dir.path().join("a.partial.clust"), dir.path().join("a.partial.npy"));
+    assert!(fs::read(&path).unwrap() == whole && fs::read(&part).unwrap() == whole);
+    assert!(fs::read(&npy_path).unwrap() == rows && fs::read(&npy_part).unwrap() == rows);
     let said: Value = serde_json::from_slice(&o.stdout).unwrap();
-    for told in [&said["provenance"], &beside(&path), &beside(&npy_path)] {
+    for told in [&said["provenance"], &beside(&part), &beside(&npy_part)] {
         assert_eq!((&told["frames"], &told["last_frame"]), (&89.into(), &88.into()));
         assert_eq!(told["ended"]["how"], "fault");
         assert!(told["ended"]["why"].as_str().unwrap().contains("ends inside frame 39"));
@@ -122,8 +125,9 @@ fn a_damaged_file_costs_nothing_that_was_found() {
     let o = find(&["--keep-going"]);
     assert_eq!(o.status.code(), Some(0), "{}", stderr(&o));
     let said: Value = serde_json::from_slice(&o.stdout).unwrap();
-    assert_eq!((&said["frames"], &said["health"]["damaged_files"]), (&119.into(), &1.into()));
-    assert!(said["warnings"].to_string().contains("given up"), "{said}");
+    assert_eq!((&said["frames"], &said["health"]["damaged_files"]), (&120.into(), &1.into()));
+    // The frame that is cut is there as far as it goes.
+    assert!(said["warnings"].to_string().contains("part1.npy: ends inside frame 39"), "{said}");
     assert_eq!(said["ended"]["how"], "complete");
 
     // A file that is none is left out like one that is damaged; alone it is an error.

@@ -254,6 +254,7 @@ fn errors_name_the_thing_and_leave_nothing_behind() {
     let part = dir.path().join("out.partial.clust");
     assert!(!clusters(&part, "3").is_empty());
     fs::remove_file(&part).unwrap();
+    fs::remove_file(part.with_extension("clust.json")).unwrap();
     assert!(
         with(dark, small.to_str().unwrap())
             .contains("moench_dark.npy: holds 33 x 41 pixels, the data frames have 3 x 4")

@@ -100,7 +100,7 @@ fn links_lead_on_and_what_cannot_be_written_is_refused() {
         let said = fails(scene.find(options), 1);
         assert!(said.contains(words), "{said}");
     }
-    assert_eq!(names(&scene.out()), ["folder.npz", "link.clust", "ro.npz", "store"]);
+    assert_eq!(names(&scene.out()), ["folder.npz", "link.clust", "link.clust.json", "ro.npz", "store"]);
     assert_eq!(fs::read(at("ro.npz")).unwrap(), b"old");
 }
 
@@ -204,12 +204,14 @@ fn a_signal_that_was_ignored_stays_ignored() {
             Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
         let o = child.wait_with_output().unwrap();
-        let said: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
+        let said: serde_json::Value = serde_json::from_slice(&o.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&o.stderr)));
         assert_eq!(
             (said["stopped"] == true, o.status.code()),
             if ignored { (false, Some(0)) } else { (true, Some(129)) }
         );
         fs::remove_file(&out).unwrap();
+        fs::remove_file(out + ".json").unwrap();
     }
 }
 

@@ -47,7 +47,7 @@ impl Dice {
     }
     /// Mostly of the first, now and then of the second.
     fn mostly<'a>(&mut self, good: &[&'a str], bad: &[&'a str]) -> &'a str {
-        if self.one_in(12) { self.pick(bad) } else { self.pick(good) }
+        if self.one_in(40) { self.pick(bad) } else { self.pick(good) }
     }
 }
 
@@ -172,6 +172,15 @@ fn say_options(d: &mut Dice, c: &mut Drawn) {
 fn draw(d: &mut Dice) -> Drawn {
     let mut c = Drawn::default();
     let name = d.pick(&[
+        // Most draws hold something senseless: of many there are some that are done.
+        "find",
+        "find",
+        "find",
+        "find",
+        "find",
+        "find",
+        "find",
+        "find",
         "find",
         "find",
         "find",

@@ -231,6 +231,7 @@ impl Source for NpySource {
         health.warnings.extend(self.fault().map(|what| format!("{name}: {what}")));
         if self.keep_going {
             health.incomplete_frames = self.promised - self.frames;
+            health.damaged_files = u64::from(self.whole < self.promised);
         }
         self.tally.report(&mut health, &name, self.shape.pixels(), false, false);
         health
