@@ -20,3 +20,8 @@ pub mod truth;
 pub mod watch;
 
 pub use registry::{AUTO, Choice, Registry};
+
+/// The examples of the repository's README are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

@@ -15,6 +15,9 @@ pub(super) struct Control {
     pub(super) fail_start: Option<usize>,
     /// The chunk from which on the device is lost.
     pub(super) lost_from: Option<usize>,
+    /// Calls of the device so far, and the one (counted from 1) that fails.
+    pub(super) calls: usize,
+    pub(super) fail_call: Option<usize>,
     /// Clusters a chunk that there is room for at first.
     pub(super) room: u64,
     /// Clusters a chunk that there can be room for.
@@ -71,6 +74,20 @@ impl Mock {
         }
     }
 
+    /// Counts a call, and fails when it is its turn.
+    fn call(&self) -> Result<()> {
+        let mut control = lock(&self.control);
+        control.calls += 1;
+        match control.fail_call == Some(control.calls) {
+            true => Err(Error::Device {
+                backend: "cuda".into(),
+                call: format!("call {}", control.calls),
+                message: "failed once".into(),
+            }),
+            false => Ok(()),
+        }
+    }
+
     fn lost(&self, chunk: usize) -> Result<()> {
         match lock(&self.control).lost_from {
             Some(n) if chunk >= n => Err(Error::Device {
@@ -109,21 +126,25 @@ impl Device for Mock {
     }
 
     fn begin(&mut self, pedestal: &Pedestal, _mask: Option<&PixelMask>) -> Result<()> {
+        self.call()?;
         self.base = Some(pedestal.clone());
         (0..self.lanes.len()).try_for_each(|l| self.set_lane(l, pedestal))
     }
 
     fn pedestal(&mut self, lane: usize) -> Result<Pedestal> {
+        self.call()?;
         let base = self.base.clone().expect("begun");
         Ok(Pedestal { sum: Plane::F32(vec![self.lanes[lane]; self.shape.pixels()]), ..base })
     }
 
     fn set_lane(&mut self, lane: usize, pedestal: &Pedestal) -> Result<()> {
+        self.call()?;
         self.lanes[lane] = pedestal.sum.get(0) as f32;
         Ok(())
     }
 
     unsafe fn start(&mut self, slot: usize, frames: Frames<'_>, first: u64, place: Place) -> Result<()> {
+        self.call()?;
         let (chunk, room) = {
             let mut c = lock(&self.control);
             c.started += 1;
@@ -163,8 +184,10 @@ impl Device for Mock {
             c.in_flight = c.in_flight.saturating_sub(1);
         }
         self.lost(chunk)?;
+        let failed = self.call();
         let work = self.slots[slot].as_mut().expect("started");
         work.finished = true;
+        failed?;
         let clusters = work.found.iter().sum();
         if clusters > work.room {
             let most = work.found.iter().enumerate().max_by_key(|(_, n)| **n).expect("frames");
@@ -175,6 +198,7 @@ impl Device for Mock {
     }
 
     fn redo(&mut self, slot: usize, short: Shortfall) -> Result<()> {
+        self.call()?;
         let mut work = self.slots[slot].take().expect("started");
         let need = work.found.iter().sum::<u64>();
         let most = lock(&self.control).most;

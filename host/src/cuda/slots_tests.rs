@@ -387,3 +387,46 @@ fn without_a_pedestal_nothing_starts() {
     finder.reserve().unwrap();
     assert_eq!(lock(&control).started, 0);
 }
+
+/// Frames of a run in every way, and a change of the lanes between them.
+fn script(finder: &mut CudaFinder, pixels: &[u16]) -> Result<Found> {
+    let mut got = Found::new();
+    let all = frames(pixels);
+    let mut each = |c: Clusters<'_>| {
+        take(&mut got, &c);
+        Ok(())
+    };
+    finder.find(all.slice(0, 11), &mut each)?;
+    finder.train(all.slice(0, 1))?;
+    let (a, b) = (finder.submit(all.slice(11, 2))?, finder.submit(all.slice(13, 4))?);
+    finder.collect(a).and_then(&mut each)?;
+    finder.collect(b).and_then(&mut each)?;
+    finder.find(all.slice(17, 6), &mut each)?;
+    Ok(got)
+}
+
+#[test]
+fn whatever_call_of_the_device_fails_the_finder_begins_anew() {
+    let pixels = pixels(23);
+    // So little room that chunks are done again.
+    let sound = || Bench::with(3, 2, 4, 9);
+    let mut b = sound();
+    let want = script(&mut b.finder, &pixels).unwrap();
+    let calls = b.control().calls;
+    assert!(calls > 20 && b.control().redone > 2, "{calls} calls");
+    for n in 1..=calls {
+        let mut b = sound();
+        let saved = b.finder.pedestal(0).unwrap();
+        b.control().fail_call = Some(n);
+        let words = script(&mut b.finder, &pixels).unwrap_err().to_string();
+        assert!(words.contains("failed once"), "call {n}: {words}");
+        // The first four are the start of the run, which is made again.
+        let known = b.finder.pedestal(0);
+        assert!(n <= 4 || known.is_err(), "the pedestal after call {n} failed: {known:?}");
+        b.finder.abandon();
+        assert_eq!((b.finder.in_flight(), b.control().in_flight), (0, 0), "call {n}");
+        b.finder.set_pedestal(&saved).unwrap();
+        let got = script(&mut b.finder, &pixels).unwrap_or_else(|e| panic!("after call {n} failed: {e}"));
+        assert!(got == want, "after call {n} failed");
+    }
+}
