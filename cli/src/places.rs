@@ -174,3 +174,92 @@ fn place(path: &Path) -> PathBuf {
     let beside = || Some(folder.canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_path_buf())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_said_in_a_unit_that_suits_them() {
+        for (bytes, said) in [
+            (0, "0 bytes"),
+            (9_999, "9999 bytes"),
+            (10_000, "10.0 kB"),
+            (9_999_949, "9999.9 kB"),
+            (10_000_000, "10.0 MB"),
+            (9_999_949_999, "9999.9 MB"),
+            (12_345_678_901, "12.3 GB"),
+        ] {
+            assert_eq!(size(bytes), said);
+        }
+    }
+
+    #[test]
+    fn an_ending_is_there_in_any_case() {
+        assert!(ends_with("--out", Path::new("a.NpZ"), "npz").is_ok());
+        for not in ["npz", "a", "a.npy", "a.npz.gz"] {
+            assert!(ends_with("--out", Path::new(not), "npz").is_err(), "{not}");
+        }
+    }
+
+    #[test]
+    fn a_report_that_is_there_is_kept_from_one_that_is_not_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("r");
+        let page = |name: &str| {
+            std::fs::create_dir_all(dir.path().join(name)).unwrap();
+            std::fs::write(dir.path().join(name).join("report.html"), "").unwrap();
+        };
+        let next = |complete| report(&folder, complete).file_name().unwrap().to_string_lossy().into_owned();
+        assert_eq!((next(true), next(false)), ("r".into(), "r".into()));
+        page("r");
+        assert_eq!((next(true), next(false)), ("r".into(), "r.partial".into()));
+        page("r.partial");
+        assert_eq!(next(false), "r.partial-2");
+        page("r.partial-2");
+        assert_eq!(next(false), "r.partial-3");
+    }
+
+    #[test]
+    fn places_that_cannot_be_are_told_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "").unwrap();
+        let said = |r: Result<()>| r.map_or_else(|e| e.to_string(), |()| "can be".into());
+        assert_eq!(said(can_be_file(&at("new"))), "can be");
+        assert_eq!(said(can_be_file(&at("file"))), "can be");
+        assert_eq!(said(can_be_file(Path::new("new-here"))), "can be");
+        assert!(said(can_be_file(dir.path())).contains("is a folder: give the name of a file"));
+        assert!(said(can_be_file(&at("none/new"))).contains("there is no folder"));
+        assert!(said(can_be_file(&at("file/new"))).contains("there is no folder"));
+        assert_eq!(said(can_be_folder(dir.path())), "can be");
+        assert_eq!(said(can_be_folder(&at("a/b/c"))), "can be");
+        assert_eq!(said(can_be_folder(Path::new("new-here/too"))), "can be");
+        assert!(said(can_be_folder(&at("file"))).contains("is a file: give the name of a folder"));
+        assert!(said(can_be_folder(&at("file/a"))).contains("is a file, not a folder"));
+        assert!(said(folder(&at("file"))).contains("is a file: give the name of a folder"));
+        assert_eq!(said(folder(&at("made/too"))), "can be");
+        assert!(at("made/too").is_dir());
+        let mut closed = std::fs::metadata(dir.path()).unwrap().permissions();
+        closed.set_readonly(true);
+        std::fs::create_dir(at("closed")).unwrap();
+        std::fs::set_permissions(at("closed"), closed).unwrap();
+        for refused in [can_be_file(&at("closed/new")), can_be_folder(&at("closed/new"))] {
+            assert!(said(refused).contains("may not be written to"));
+        }
+    }
+
+    #[test]
+    fn one_file_has_one_place_however_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = dir.path().canonicalize().unwrap();
+        assert_eq!(place(&dir.path().join("./new")), whole.join("new"));
+        std::fs::write(whole.join("there"), "").unwrap();
+        assert_eq!(
+            place(&dir.path().join("../").join(whole.file_name().unwrap()).join("there")),
+            whole.join("there")
+        );
+        assert_eq!(place(Path::new("new-here")), Path::new(".").canonicalize().unwrap().join("new-here"));
+        assert_eq!(place(Path::new("none/new")), Path::new("none/new"));
+    }
+}
