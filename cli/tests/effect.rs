@@ -304,7 +304,7 @@ fn with_effect() -> Vec<(&'static str, &'static str)> {
     add("demo --side 24 --frames 20", &["--out new"]);
     add("demo --side 24 --frames 20 --out new", &["--json"]);
 
-    add("info a.clust --json", &["--size 3", "--quiet", "--verbose"]);
+    add("info a.clust --json", &["--size 5", "--quiet", "--verbose"]);
     add("info a.clust --size 3 --json", &["--payload f32"]);
     add("info a.npz", &["--json"]);
     add("info data_master_0.json --json", &["--roi 0"]);
