@@ -12,8 +12,9 @@ pub(crate) struct Tally {
     /// Frames given.
     pub frames: u64,
     pub lost_pixels: u64,
-    /// Frames with lost pixels.
-    pub lost_frames: u64,
+    /// Lost pixels of frames that are whole in their file, and how many frames these are.
+    pub filled_pixels: u64,
+    pub filled_frames: u64,
     pub gain_pixels: u64,
     /// Frames with pixels that are not in gain 0.
     pub gain_frames: u64,
@@ -24,7 +25,10 @@ pub(crate) struct Tally {
 impl Tally {
     fn add(&mut self, found: &Found) {
         self.lost_pixels += found.lost;
-        self.lost_frames += u64::from(found.lost > 0);
+        if !found.cut {
+            self.filled_pixels += found.lost;
+            self.filled_frames += u64::from(found.lost > 0);
+        }
         self.gain_pixels += found.gain;
         self.gain_frames += u64::from(found.gain > 0);
         self.cut_frames += u64::from(found.cut);
@@ -48,10 +52,10 @@ impl Tally {
                 self.cut_frames
             ));
         }
-        if self.lost_pixels > 0 && !packets_known {
+        if self.filled_pixels > 0 && !packets_known {
             health.warnings.push(format!(
                 "{name}: {} pixels in {} frames are 0xFFFF, as receivers write for lost packets: masked there",
-                self.lost_pixels, self.lost_frames
+                self.filled_pixels, self.filled_frames
             ));
         }
         if self.gain_pixels > 0 {
