@@ -87,7 +87,7 @@ impl Chain {
         self.damage.unread_frames += unread;
         let left = if unread == 1 { "1 frame".into() } else { format!("{unread} frames") };
         self.damage.warnings.push(format!("{fault} (given up: at least {left} not read)"));
-        if self.given.iter().all(|g| g.frames.is_none()) {
+        if self.last.is_none() {
             self.fault.get_or_insert(fault);
         }
     }
