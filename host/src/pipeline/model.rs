@@ -65,17 +65,20 @@ struct Case {
 /// Numbers of all frames that can be read, and whether a fault ends them.
 fn model(case: &Case) -> (Vec<u64>, Option<Way>) {
     let mut numbers: Vec<u64> = Vec::new();
+    let mut passed = None;
     for s in &case.sources {
         let fault = s.fault.filter(|(at, _)| *at <= s.frames);
         let shift = numbers.last().map_or(0, |last| (last + 1).saturating_sub(s.first));
         numbers.extend((0..fault.map_or(s.frames, |f| f.0)).map(|k| s.first + shift + k));
         match fault {
-            Some((_, Way::Error)) if case.keep_going => {}
+            Some((_, Way::Error)) if case.keep_going => passed = passed.or(Some(Way::Error)),
             Some((_, way)) => return (numbers, Some(way)),
             None => {}
         }
     }
-    (numbers, None)
+    // Where there is nothing but faults, the first one is told.
+    let told = passed.filter(|_| numbers.is_empty());
+    (numbers, told)
 }
 
 fn clusters_of(number: u64) -> u64 {
