@@ -187,7 +187,7 @@ pub struct Health {
     pub gaps: u64,
     /// Frames left out because a port or a module lacks them.
     pub incomplete_frames: u64,
-    /// Frames left out because their number was not above that of the frame before them.
+    /// Frames left out because their number had come before, or because they came late and no number was free for them.
     pub repeated_frames: u64,
     /// Packets that the receiver did not catch.
     pub lost_packets: u64,
