@@ -67,6 +67,20 @@ pub fn write_npy(path: &Path, shape: Shape, pixels: &[u16]) {
     file.finish().unwrap();
 }
 
+/// Writes an npy of so many frames of zeros, as a file with a hole, that no run reaches its end.
+pub fn write_endless_npy(path: &Path, shape: Shape) {
+    const FRAMES: u64 = 100_000_000;
+    let header = format!(
+        "{{'descr': '<u2', 'fortran_order': False, 'shape': ({FRAMES}, {}, {}), }}",
+        shape.rows, shape.cols
+    );
+    let mut bytes = b"\x93NUMPY\x01\x00\xf6\x00".to_vec();
+    bytes.extend(format!("{header:<245}\n").bytes());
+    let mut file = std::fs::File::create(path).unwrap();
+    file.write_all(&bytes).unwrap();
+    file.set_len(256 + FRAMES * 2 * shape.pixels() as u64).unwrap();
+}
+
 /// An image of booleans as the bytes of an npy file.
 pub fn bool_npy(rows: usize, cols: usize, values: impl Iterator<Item = bool>) -> Vec<u8> {
     let dict = format!("{{'descr': '|b1', 'fortran_order': False, 'shape': ({rows}, {cols}), }}");
