@@ -186,10 +186,10 @@ impl Clusters<'_> {
         let b = self.record_bytes();
         let records = &self.bytes()[range.start * b..range.end * b];
         match self.payload() {
-            Payload::I32 => charges::<i32>(records, self.size(), None, visit),
-            Payload::I16 => charges::<i16>(records, self.size(), None, visit),
-            Payload::F16 => charges::<f16>(records, self.size(), None, visit),
-            Payload::F32 => charges::<f32>(records, self.size(), None, visit),
+            Payload::I32 => charges::<i32>(records, self.size(), visit),
+            Payload::I16 => charges::<i16>(records, self.size(), visit),
+            Payload::F16 => charges::<f16>(records, self.size(), visit),
+            Payload::F32 => charges::<f32>(records, self.size(), visit),
         }
     }
 
@@ -211,11 +211,11 @@ impl Clusters<'_> {
         let mut from = range.start;
         while from < range.end {
             let to = (offsets[frame + 1] as usize).min(range.end);
-            let (records, number) = (&self.bytes()[from * b..to * b], Some(self.numbers()[frame]));
+            let (records, number) = (&self.bytes()[from * b..to * b], self.numbers()[frame]);
             match self.payload() {
-                Payload::I32 => charges::<i32>(records, self.size(), number, &mut visit),
-                Payload::I16 => charges::<i16>(records, self.size(), number, &mut visit),
-                Payload::F16 => charges::<f16>(records, self.size(), number, &mut visit),
+                Payload::I32 => charges_unrounded::<i32>(records, self.size(), number, &mut visit),
+                Payload::I16 => charges_unrounded::<i16>(records, self.size(), number, &mut visit),
+                Payload::F16 => charges_unrounded::<f16>(records, self.size(), number, &mut visit),
                 Payload::F32 => unreachable!("not rounded"),
             }
             (from, frame) = (to, frame + 1);
@@ -223,15 +223,22 @@ impl Clusters<'_> {
     }
 }
 
-/// Visits the charges of records; with the number of their frame, eta is made of values with their rounding undone.
-fn charges<T: Sum>(records: &[u8], size: ClusterSize, number: Option<u64>, visit: impl FnMut(Charge)) {
-    // The usual window apart: with its numbers known to the compiler it takes half as long.
-    const USUAL: ClusterSize = ClusterSize { w: 3, h: 3 };
-    match (size == USUAL, number) {
-        (true, None) => charges_of::<T>(records, USUAL, eta_of, visit),
-        (false, None) => charges_of::<T>(records, size, eta_of, visit),
-        (true, Some(n)) => charges_of::<T>(records, USUAL, unrounded(n), visit),
-        (false, Some(n)) => charges_of::<T>(records, size, unrounded(n), visit),
+/// The usual window, apart from others: with its numbers known to the compiler it takes half as long.
+const USUAL: ClusterSize = ClusterSize { w: 3, h: 3 };
+
+/// Visits the charges of records.
+fn charges<T: Sum>(records: &[u8], size: ClusterSize, visit: impl FnMut(Charge)) {
+    match size == USUAL {
+        true => charges_of::<T>(records, USUAL, eta_of, visit),
+        false => charges_of::<T>(records, size, eta_of, visit),
+    }
+}
+
+/// Visits the charges of records of the frame with this number; their eta is made of values with the rounding undone.
+fn charges_unrounded<T: Rounded>(records: &[u8], size: ClusterSize, number: u64, visit: impl FnMut(Charge)) {
+    match size == USUAL {
+        true => charges_of::<T>(records, USUAL, unrounded(number), visit),
+        false => charges_of::<T>(records, size, unrounded(number), visit),
     }
 }
 
@@ -253,7 +260,7 @@ fn eta_of<T>(window: &Window<'_, T>) -> Option<Eta> {
 
 /// The eta of clusters of the frame with this number, from values with their rounding undone.
 #[inline(always)]
-fn unrounded<T: Sum>(number: u64) -> impl Fn(&Window<'_, T>) -> Option<Eta> {
+fn unrounded<T: Rounded>(number: u64) -> impl Fn(&Window<'_, T>) -> Option<Eta> {
     let frame = spread(number);
     move |window| {
         let (x, y) = window.place;
@@ -316,12 +323,6 @@ trait Sum: PayloadType + Into<f64> {
     fn sum(values: &[Self]) -> f64 {
         values.iter().map(|v| (*v).into()).sum()
     }
-
-    /// From this value to the next that can be stored.
-    #[inline(always)]
-    fn digit(self) -> f64 {
-        1.0
-    }
 }
 
 /// Integers are summed as such, in any order: the sum of 225 of them is exact in `f64` too.
@@ -337,18 +338,26 @@ impl Sum for i16 {
         f64::from(values.iter().map(|v| i32::from(*v)).sum::<i32>())
     }
 }
-impl Sum for f16 {
+impl Sum for f16 {}
+impl Sum for f32 {}
+
+/// Values that were rounded when they were stored.
+trait Rounded: Sum {
+    /// From this value to the next that can be stored.
+    #[inline(always)]
+    fn digit(self) -> f64 {
+        1.0
+    }
+}
+
+impl Rounded for i32 {}
+impl Rounded for i16 {}
+impl Rounded for f16 {
     #[inline(always)]
     fn digit(self) -> f64 {
         // The power of two below the value, times that of its 10 binary digits.
         let power = f32::from_bits(self.to_f32().to_bits() & 0x7f80_0000);
         f64::from(power) / 1024.0
-    }
-}
-impl Sum for f32 {
-    #[inline(always)]
-    fn digit(self) -> f64 {
-        0.0
     }
 }
 

@@ -183,26 +183,43 @@ fn half_a_record_cannot_be_pushed() {
     ClustersBuf::new(SHAPE, SIZE, Payload::I16).push_frame(0, &[0; 21]);
 }
 
+/// A record of values as they are stored in a type: all of them are such that none is changed by it.
+fn record_of(payload: Payload, x: u16, y: u16, values: &[f64]) -> Vec<u8> {
+    match payload {
+        Payload::I32 => record(x, y, &values.iter().map(|v| *v as i32).collect::<Vec<_>>()),
+        Payload::I16 => record(x, y, &values.iter().map(|v| *v as i16).collect::<Vec<_>>()),
+        Payload::F16 => record(x, y, &values.iter().map(|v| f16::from_f64(*v)).collect::<Vec<_>>()),
+        Payload::F32 => record(x, y, &values.iter().map(|v| *v as f32).collect::<Vec<_>>()),
+    }
+}
+
 #[test]
 fn charges_are_those_of_each_cluster() {
-    for (w, h) in [(3, 3), (2, 2), (5, 4)] {
-        let size = ClusterSize { w, h };
-        // Extremes, equal squares, both signs.
-        let value = |i: usize| [i32::MAX, 7, 7, -3, i32::MIN, 0, 7, 12, 1][i % 9];
-        let mut buf = ClustersBuf::new(SHAPE, size, Payload::I32);
-        for k in 0..9 {
-            let values: Vec<i32> = (0..size.pixels()).map(|i| value(i + k)).collect();
-            buf.push_frame(k as u64, &record(k as u16 % 4, 3, &values));
+    for payload in Payload::ALL {
+        for (w, h) in [(3, 3), (2, 2), (5, 4)] {
+            let size = ClusterSize { w, h };
+            // Extremes, equal squares, both signs.
+            let (low, high) = match payload {
+                Payload::I16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
+                Payload::F16 => (-65_504.0, 65_504.0),
+                _ => (f64::from(i32::MIN), f64::from(i32::MAX)),
+            };
+            let value = |i: usize| [high, 7.0, 7.0, -3.0, low, 0.0, 7.0, 12.0, 1.0][i % 9];
+            let mut buf = ClustersBuf::new(SHAPE, size, *payload);
+            for k in 0..9 {
+                let values: Vec<f64> = (0..size.pixels()).map(|i| value(i + k)).collect();
+                buf.push_frame(k as u64, &record_of(*payload, k as u16 % 4, 3, &values));
+            }
+            let view = buf.view();
+            let mut at = 2;
+            view.charges(2..9, |c| {
+                let one = view.get(at);
+                assert_eq!((c.x, c.y, c.centre, c.sum), (one.x, one.y, one.centre(), one.sum()));
+                assert_eq!((c.sum_2x2, c.eta), (one.max_sum_2x2().0, one.eta2()));
+                at += 1;
+            });
+            assert_eq!(at, 9);
         }
-        let view = buf.view();
-        let mut at = 2;
-        view.charges(2..9, |c| {
-            let one = view.get(at);
-            assert_eq!((c.x, c.y, c.centre, c.sum), (one.x, one.y, one.centre(), one.sum()));
-            assert_eq!((c.sum_2x2, c.eta), (one.max_sum_2x2().0, one.eta2()));
-            at += 1;
-        });
-        assert_eq!(at, 9);
     }
 }
 
@@ -302,6 +319,84 @@ fn eta_of_weak_photons_has_no_steps() {
                     assert!(before > 3.0, "{w}x{h} {payload}: {before}");
                 }
             }
+        }
+    }
+}
+
+/// The bits that tell the parts of a digit: SplitMix64, as others write it.
+fn splitmix(x: u64) -> u64 {
+    let mut z = (u128::from(x) + 0x9e37_79b9_7f4a_7c15) as u64;
+    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
+        z = (u128::from(z ^ (z / (1 << shift))) * factor) as u64;
+    }
+    z ^ (z / (1 << 31))
+}
+
+/// Eta of a cluster whose rounding is undone, in the plainest words: shares of the right column and the lower row.
+fn unrounded(payload: Payload, number: u64, at: (u16, u16), size: ClusterSize, values: &[f64]) -> (f64, f64) {
+    let digits = splitmix(splitmix(number) ^ (u64::from(at.1) * 65_536 + u64::from(at.0)));
+    let (up, left) = (size.h / 2, size.w / 2);
+    // Of the 3x3 around the centre, as far as the window has it.
+    let value = |row: usize, column: usize| {
+        let v = values[row * size.w + column];
+        let place = 3 * (row + 1 - up) + (column + 1 - left);
+        let part = (digits / 128u64.pow(place as u32) % 128) as f64;
+        let digit = if payload == Payload::F16 { v.abs().log2().floor().exp2() / 1024.0 } else { 1.0 };
+        v + (part - 63.5) / 128.0 * digit
+    };
+    let mut best = (f64::MIN, 0.0, 0.0);
+    for (row, column) in [(up - 1, left - 1), (up - 1, left), (up, left - 1), (up, left)] {
+        if row + 1 < size.h && column + 1 < size.w {
+            let (a, b) = (value(row, column), value(row, column + 1));
+            let (c, d) = (value(row + 1, column), value(row + 1, column + 1));
+            let sum = a + b + c + d;
+            if sum > best.0 {
+                best = (sum, (b + d) / sum, (c + d) / sum);
+            }
+        }
+    }
+    (best.1, best.2)
+}
+
+#[test]
+fn the_bits_of_parts_are_those_of_others() {
+    // The first numbers of SplitMix64 from these seeds.
+    let known = [
+        (0, 0xe220_a839_7b1d_cdaf),
+        (1, 0x910a_2dec_8902_5cc1),
+        (2, 0x9758_35de_1c97_56ce),
+        (0x9e37_79b9_7f4a_7c15, 0x6e78_9e6a_a1b9_65f4),
+    ];
+    known.iter().for_each(|(seed, first)| assert_eq!(splitmix(*seed), *first));
+}
+
+#[test]
+fn rounding_is_undone_by_the_parts_that_frame_and_place_tell() {
+    let shape = Shape { rows: 70, cols: 1000 };
+    let mut state = 3;
+    for payload in Payload::ALL {
+        for (w, h) in [(3, 3), (2, 2), (3, 2), (2, 5), (4, 4), (5, 5), (7, 6)] {
+            let size = ClusterSize { w, h };
+            let mut buf = ClustersBuf::new(shape, size, *payload);
+            let mut expected = Vec::new();
+            for number in [0, 1, 77, 1 << 40, u64::MAX] {
+                let mut records = Vec::new();
+                for _ in 0..3 {
+                    let at = ((random(&mut state) % 1000) as u16, (random(&mut state) % 70) as u16);
+                    let mut values: Vec<f64> =
+                        (0..size.pixels()).map(|_| (random(&mut state) % 300) as f64 - 40.0).collect();
+                    values[size.centre()] = 1000.0;
+                    records.extend(record_of(*payload, at.0, at.1, &values));
+                    expected.push(unrounded(*payload, number, at, size, &values));
+                }
+                buf.push_frame(number, &records);
+            }
+            let view = buf.view();
+            let (mut found, mut plain) = (Vec::new(), Vec::new());
+            let eta = |c: Charge| c.eta.map(|e| (e.x, e.y)).expect("a charge above 0");
+            view.charges_unrounded(0..view.len(), |c| found.push(eta(c)));
+            view.charges(0..view.len(), |c| plain.push(eta(c)));
+            assert_eq!(found, if *payload == Payload::F32 { plain } else { expected }, "{payload} {size}");
         }
     }
 }

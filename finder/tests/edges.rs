@@ -2,8 +2,8 @@
 
 use scheidegg_finder::{
     ClusterSize, Clusters, ClustersBuf, Engine, Error, Finder, FrameBuf, FrameNote, FrameOwner, Frames,
-    LostPixels, Numbers, Params, Payload, Pedestal, PixelMask, Plane, Precision, Result, Shape, SyncFinder,
-    Tickets, Trainer, Training, Values,
+    LostPixels, Numbers, Params, Payload, Pedestal, PixelMask, Plane, Precision, Result, Shape, Statistics,
+    SyncFinder, Ticket, Tickets, Trainer, Training, Values,
 };
 
 const SHAPE: Shape = Shape { rows: 2, cols: 3 };
@@ -303,4 +303,90 @@ fn every_wrong_ticket_is_told_why() {
     let mut other = Tickets::new();
     let foreign = other.issue();
     assert!(words(tickets.redeem(foreign)).contains("another finder"));
+}
+
+/// A finder of batches of one frame and of so many slots that writes down what it is asked for.
+struct Logged {
+    finder: SyncFinder<Plain>,
+    slots: usize,
+    log: Vec<String>,
+}
+
+impl Finder for Logged {
+    fn shape(&self) -> Shape {
+        self.finder.shape()
+    }
+    fn params(&self) -> &Params {
+        self.finder.params()
+    }
+    fn train(&mut self, darks: Frames<'_>) -> Result<()> {
+        self.finder.train(darks)
+    }
+    fn finish_training(&mut self) -> Result<()> {
+        self.finder.finish_training()
+    }
+    fn refresh_noise(&mut self) -> Result<()> {
+        self.finder.refresh_noise()
+    }
+    fn slots(&self) -> usize {
+        self.slots
+    }
+    fn in_flight(&self) -> usize {
+        self.finder.in_flight()
+    }
+    fn abandon(&mut self) -> usize {
+        self.finder.abandon()
+    }
+    fn batch_frames(&self) -> usize {
+        1
+    }
+    fn max_batch_frames(&self) -> usize {
+        0
+    }
+    fn submit(&mut self, frames: Frames<'_>) -> Result<Ticket> {
+        self.log.push(format!("submit {}", frames.number(0)));
+        self.finder.submit(frames)
+    }
+    fn collect(&mut self, ticket: Ticket) -> Result<Clusters<'_>> {
+        self.log.push(format!("collect {}", ticket.number()));
+        self.finder.collect(ticket)
+    }
+    fn pedestal(&mut self, lane: usize) -> Result<Pedestal> {
+        self.finder.pedestal(lane)
+    }
+    fn set_pedestal(&mut self, pedestal: &Pedestal) -> Result<()> {
+        self.finder.set_pedestal(pedestal)
+    }
+    fn statistics(&self) -> Statistics {
+        self.finder.statistics()
+    }
+}
+
+#[test]
+fn batches_wait_for_each_other_in_the_slots_alone() {
+    let (pixels, in_turn) =
+        ([5; 18], ["submit 0", "collect 0", "submit 1", "collect 1", "submit 2", "collect 2"]);
+    let ahead = ["submit 0", "submit 1", "collect 0", "submit 2", "collect 1", "collect 2"];
+    // Whoever has no slot has one all the same.
+    for (slots, expected) in [(0, in_turn), (1, in_turn), (2, ahead)] {
+        let mut finder = Logged { finder: finder(), slots, log: Vec::new() };
+        let mut numbers = Vec::new();
+        let mut each = |c: Clusters<'_>| {
+            numbers.extend_from_slice(c.numbers());
+            Ok(())
+        };
+        finder.find(frames(&pixels, SHAPE), &mut each).unwrap();
+        assert_eq!((&numbers[..], &finder.log[..]), (&[0, 1, 2][..], &expected.map(String::from)[..]));
+    }
+}
+
+#[test]
+fn nothing_is_found_while_batches_are_in_flight() {
+    let mut finder = finder();
+    let pixels = [5; 6];
+    let ticket = finder.submit(frames(&pixels, SHAPE)).unwrap();
+    let refused = finder.find(frames(&pixels, SHAPE), &mut |_| panic!("nothing is handed out"));
+    assert!(words(refused).contains("1 batch is in flight"));
+    // What was in flight still is.
+    assert_eq!(finder.collect(ticket).unwrap().frames(), 1);
 }
