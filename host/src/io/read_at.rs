@@ -64,6 +64,11 @@ impl Lazy {
         Ok(self.blob.clone().expect("just opened"))
     }
 
+    #[cfg(test)]
+    pub fn is_open(&self) -> bool {
+        self.blob.is_some()
+    }
+
     pub fn close(&mut self) {
         if matches!(self.blob, Some(Blob::File(_))) {
             self.blob = None;

@@ -115,6 +115,14 @@ impl NpySource {
         })
     }
 
+    /// So many frames were given. Behind the last one the file is closed.
+    fn go_on(&mut self, frames: u64) {
+        self.next += frames;
+        if self.next == self.frames {
+            self.file.close();
+        }
+    }
+
     /// Whether frames that were promised are missing and that is an error.
     fn is_fault(&self) -> bool {
         self.frames < self.promised && !self.keep_going
@@ -171,9 +179,6 @@ impl Source for NpySource {
         let room = into.capacity() - into.len();
         let count = usize::try_from(self.frames - self.next).map_or(room, |left| left.min(room));
         if count == 0 {
-            if room > 0 {
-                self.file.close();
-            }
             return match self.fault() {
                 Some(what) if room > 0 && self.is_fault() => Err(Error::file(self.file.path(), what)),
                 _ => Ok(0),
@@ -206,17 +211,14 @@ impl Source for NpySource {
             }
             Ok(decode_rows(frame, shape, rule, cut))
         });
-        self.next += outcome.0 as u64;
-        if self.next == self.frames {
-            self.file.close();
-        }
+        self.go_on(outcome.0 as u64);
         decoding::outcome(outcome)
     }
 
     fn skip(&mut self, frames: u64) -> Result<Skipped> {
         let skipped = frames.min(self.frames - self.next);
         let numbers = self.next..self.next + skipped;
-        self.next += skipped;
+        self.go_on(skipped);
         match self.fault() {
             Some(what) if skipped == 0 && frames > 0 && self.is_fault() => {
                 Err(Error::file(self.file.path(), what))
@@ -235,5 +237,188 @@ impl Source for NpySource {
         }
         self.tally.report(&mut health, &name, self.shape.pixels(), false, false);
         health
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use scheidegg_finder::FrameOwner;
+
+    use super::super::header::NpyHeader;
+    use super::*;
+
+    const SHAPE: Shape = Shape { rows: 2, cols: 3 };
+    /// Bytes of a frame, and frames of the file.
+    const FRAME: usize = 12;
+    const FRAMES: usize = 3;
+
+    /// Three frames of the words 100, 101, ..., of which so many bytes are there; a few too many, if need be.
+    fn file(bytes: usize) -> Vec<u8> {
+        let mut all = NpyHeader::write("'<u2'", &[FRAMES as u64, 2, 3]);
+        let words = (0..50u16).flat_map(|i| (100 + i).to_le_bytes());
+        all.extend(words.take(bytes));
+        all
+    }
+
+    /// The number of a frame and its words, as far as they are not masked.
+    type Known = (u64, Vec<Option<u16>>);
+
+    /// Every frame, then the end.
+    fn read(source: &mut NpySource) -> (Vec<Known>, Result<usize>) {
+        let (mut all, mut buf) = (Vec::new(), FrameBuf::new(SHAPE, 2));
+        loop {
+            buf.clear();
+            match source.read(&mut buf) {
+                Ok(n) if n > 0 => {}
+                end => return (all, end),
+            }
+            let frames = buf.frames();
+            for k in 0..frames.len() {
+                let is_lost = |i: usize| frames.lost(k).is_some_and(|m| m.contains_index(i));
+                let words = frames.frame(k).iter().enumerate();
+                let words = words.map(|(i, w)| (!is_lost(i)).then_some(*w)).collect();
+                all.push((frames.number(k), words));
+            }
+        }
+    }
+
+    /// Frame `k` with so many words of it.
+    fn known(k: usize, words: usize) -> Known {
+        (k as u64, (0..6).map(|i| (i < words).then_some((100 + 6 * k + i) as u16)).collect())
+    }
+
+    #[test]
+    fn a_file_of_any_length_gives_its_whole_frames_and_says_what_is_wrong() {
+        for bytes in 0..=3 * FRAME + 4 {
+            let whole = (bytes / FRAME).min(FRAMES);
+            let rest = bytes - whole * FRAME;
+            let mut source = NpySource::in_memory(&file(bytes)).unwrap();
+            assert_eq!(source.remaining(), Some(whole as u64));
+            let (frames, end) = read(&mut source);
+            assert_eq!(frames, (0..whole).map(|k| known(k, 6)).collect::<Vec<_>>());
+            let fault = match (whole < FRAMES, rest) {
+                (true, _) => vec![format!(
+                    "memory.npy: ends inside frame {whole}: {rest} of its 12 bytes were found; the header promises 3 \
+                     frames, the {whole} before it are whole (read those only, or bring the whole file)"
+                )],
+                (false, 0) => vec![],
+                (false, _) => vec![format!("memory.npy: has {rest} bytes behind the last of its 3 frames")],
+            };
+            assert_eq!(end.err().map(|e| e.to_string()), fault.first().cloned().filter(|_| whole < FRAMES));
+            assert_eq!(source.health(), Health { warnings: fault, ..Health::default() }, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_cut_file_is_read_as_far_as_it_is_there_when_asked_to() {
+        for bytes in 0..=3 * FRAME + 4 {
+            let whole = (bytes / FRAME).min(FRAMES);
+            let (rest, is_cut) = (bytes - whole * FRAME, whole < FRAMES);
+            // Half a word is none.
+            let part = is_cut && rest > 1;
+            let given = whole + usize::from(part);
+            let mut source = NpySource::in_memory(&file(bytes)).unwrap().keep_going(true);
+            assert_eq!(source.remaining(), Some(given as u64), "{bytes} bytes");
+            let (frames, end) = read(&mut source);
+            let expected = (0..given).map(|k| known(k, if k < whole { 6 } else { rest / 2 }));
+            assert_eq!((frames, end.unwrap()), (expected.collect(), 0), "{bytes} bytes");
+            let mut warnings = Vec::new();
+            if is_cut {
+                warnings.push(format!(
+                    "memory.npy: ends inside frame {whole}: {rest} of its 12 bytes are there, of 3 frames that the \
+                     header promises"
+                ));
+            } else if rest > 0 {
+                warnings.push(format!("memory.npy: has {rest} bytes behind the last of its 3 frames"));
+            }
+            if part {
+                let cut = "memory.npy: 1 frames were cut: the pixels that are missing are masked";
+                warnings.push(cut.into());
+            }
+            let health = Health {
+                incomplete_frames: (FRAMES - given) as u64,
+                damaged_files: u64::from(is_cut),
+                lost_pixels: if part { 6 - rest as u64 / 2 } else { 0 },
+                warnings,
+                ..Health::default()
+            };
+            assert_eq!(source.health(), health, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_file_is_open_until_its_last_frame_is_given_or_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        fs::write(&path, file(3 * FRAME)).unwrap();
+        let mut one = FrameBuf::new(SHAPE, 1);
+        for (read, skip) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 3), (1, 1), (1, 2), (2, 1), (2, 9)] {
+            let mut source = NpySource::open(&path).unwrap();
+            for _ in 0..read {
+                one.clear();
+                source.read(&mut one).unwrap();
+            }
+            source.skip(skip).unwrap();
+            // There is no room for more.
+            if read > 0 {
+                assert_eq!(source.read(&mut one).unwrap(), 0);
+            }
+            assert_eq!(source.file.is_open(), read > 0 && read + skip < 3, "{read} read, {skip} left out");
+        }
+    }
+
+    /// A file that another program cuts while it is read: where the frame should end is said, and what is left of it read
+    /// when that is asked for.
+    #[test]
+    fn a_file_that_is_cut_meanwhile_is_found_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        let header = (file(0)).len();
+        for (keep_going, left) in [(false, FRAME + 7), (true, FRAME + 7), (true, FRAME), (true, 5)] {
+            fs::write(&path, file(3 * FRAME)).unwrap();
+            let mut source = NpySource::open(&path).unwrap().keep_going(keep_going);
+            File::options().write(true).open(&path).unwrap().set_len((header + left) as u64).unwrap();
+            let (frames, end) = read(&mut source);
+            if !keep_going {
+                assert_eq!(frames, [known(0, 6)]);
+                let said = end.unwrap_err().to_string();
+                let (ends, now) = (header + 2 * FRAME, header + left);
+                assert!(
+                    said.contains(&format!("frame 1 ends at byte {ends}, but the file has {now} now")),
+                    "{said}"
+                );
+                continue;
+            }
+            end.unwrap();
+            let words = |k: usize| (left.saturating_sub(k * FRAME) / 2).min(6);
+            assert_eq!(frames, (0..3).map(|k| known(k, words(k))).collect::<Vec<_>>(), "{left} bytes left");
+        }
+    }
+
+    #[test]
+    fn values_of_other_types_are_refused_with_a_way_to_make_frames_of_them() {
+        let clip = "a.clip(0, 65535).astype('<u2')";
+        let round = "np.rint(a).clip(0, 65535).astype('<u2'), without the pedestal subtracted";
+        for (descr, shown, way) in [
+            ("'|u1'", "|u1", "a.astype('<u2')"),
+            ("'>u2'", ">u2", "a.astype('<u2')"),
+            ("'|b1'", "|b1", "a.astype('<u2')"),
+            ("'<u4'", "<u4", clip),
+            ("'|i1'", "|i1", clip),
+            ("'<i2'", "<i2", clip),
+            ("'<f4'", "<f4", round),
+            ("'>f8'", ">f8", round),
+            ("'<c8'", "<c8", "a['the frames'].astype('<u2')"),
+            ("[('n', '<u8'), ('a', '<u2')]", "records of n <u8, a <u2", "a['the frames'].astype('<u2')"),
+        ] {
+            let content = NpyHeader::write(descr, &[1, 2, 3]);
+            let said = NpySource::in_memory(&content).unwrap_err().to_string();
+            let expected = format!(
+                "memory.npy: has elements of type {shown}, expected <u2, raw frames of 16 bits (in numpy: {way})"
+            );
+            assert_eq!(said, expected);
+        }
     }
 }
