@@ -84,6 +84,7 @@ pub(super) fn put(result: &Path, provenance: &Provenance) -> Result<Option<PathB
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provenance::{Ending, How};
 
     #[test]
     fn a_sum_is_that_of_the_whole_file() {
@@ -121,5 +122,66 @@ mod tests {
         assert_eq!(told.content, Some(Content { bytes: 9, crc32: 0xcbf4_3926 }));
         assert_eq!(told.frames, 7);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+    fn told_by(path: &Path) -> Provenance {
+        Provenance::from_json(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    /// A result that ends early takes no name that is taken, of its own or beside it, and what tells of it is its own.
+    #[test]
+    fn a_part_and_its_provenance_stand_where_nothing_stood() {
+        let content = Content { bytes: 4, crc32: 5 };
+        for (how, taken, name) in [
+            (How::Stopped, false, "a.npy"),
+            (How::Stopped, true, "a.partial.npy"),
+            (How::Fault, true, "a.partial.npy"),
+            (How::Complete, true, "a.npy"),
+            (How::Complete, false, "a.npy"),
+            (How::Unknown, true, "a.npy"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a.npy");
+            let old = Provenance { host: "before".into(), ..Provenance::default() };
+            if taken {
+                std::fs::write(&path, b"before").unwrap();
+                std::fs::write(dir.path().join("a.npy.json"), old.to_json()).unwrap();
+            }
+            let mut out = Output::create(&path).unwrap();
+            out.write(b"new!").unwrap();
+            let ended = Ending { how, why: None };
+            let known = Provenance { frames: 7, host: "now".into(), ended, ..Provenance::default() };
+            let written = finish(out, content.clone(), &known).unwrap();
+            let at = dir.path().join(name);
+            let beside = dir.path().join(format!("{name}.json"));
+            assert_eq!(written.paths, [at.clone(), beside.clone()], "{how:?}");
+            assert_eq!(std::fs::read(&at).unwrap(), b"new!");
+            assert!(std::fs::read(&beside).unwrap().ends_with(b"}\n"));
+            assert_eq!(told_by(&beside), Provenance { content: Some(content.clone()), ..known });
+            let kept = name != "a.npy";
+            if kept {
+                assert_eq!(
+                    (std::fs::read(&path).unwrap(), told_by(&dir.path().join("a.npy.json"))),
+                    (b"before".to_vec(), old)
+                );
+            }
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), if kept { 4 } else { 2 });
+        }
+    }
+
+    #[test]
+    fn a_result_that_holds_its_provenance_and_a_stream_have_nothing_beside_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let out = Output::create(&path).unwrap();
+        let written = finish(out, Content::default(), &Provenance::default()).unwrap();
+        assert_eq!(written.paths, [path]);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        #[cfg(unix)]
+        {
+            let null = Path::new("/dev/null");
+            let out = Output::create_or_stream(null).unwrap();
+            let written = finish(out, Content::default(), &Provenance::default()).unwrap();
+            assert_eq!(written.paths, [null]);
+        }
     }
 }

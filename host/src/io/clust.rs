@@ -300,3 +300,151 @@ impl<R: Read + Send> Results for ClustReader<R> {
         self.beside.as_ref().map(|b| &b.said)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use scheidegg_finder::Shape;
+
+    use super::*;
+    use crate::provenance::{Ending, How};
+
+    const SIZE: ClusterSize = ClusterSize { w: 2, h: 2 };
+    /// Bytes of a record of `i16`.
+    const RECORD: usize = 12;
+
+    fn batch(frames: &[(u64, usize)]) -> ClustersBuf {
+        let mut batch = ClustersBuf::new(Shape { rows: 9, cols: 9 }, SIZE, Payload::I16);
+        for &(number, clusters) in frames {
+            // The last value is the centre.
+            let record = [1u16, 2, 3, 4, 5, 900].map(u16::to_ne_bytes).concat();
+            batch.push_frame(number, &record.repeat(clusters));
+        }
+        batch
+    }
+
+    fn content(frames: &[(i32, usize)]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for &(number, clusters) in frames {
+            all.extend(number.to_le_bytes());
+            all.extend((clusters as u32).to_le_bytes());
+            all.extend(batch(&[(0, clusters)]).view().bytes());
+        }
+        all
+    }
+
+    #[test]
+    fn a_file_that_is_cut_says_what_is_missing() {
+        let whole = content(&[(7, 2), (8, 0), (9, 3)]);
+        let starts = [0, 32, 40, 84];
+        assert_eq!(whole.len(), 84);
+        for cut in 0..84 {
+            let mut reader = ClustReader::of_bytes(&whole[..cut], SIZE, Payload::I16);
+            let mut buf = reader.buffer();
+            let outcome = reader.read(&mut buf, 9);
+            let frames = starts[1..].iter().filter(|s| **s <= cut).count();
+            let (start, left) = (starts[frames], cut - starts[frames]);
+            let expected = if left == 0 {
+                assert_eq!(outcome.unwrap(), frames);
+                continue;
+            } else if left < FRAME_HEADER {
+                let after = ["the first frame", "the frame after 7", "the frame after 8"][frames];
+                format!("ends inside {after}: at byte {start} {left} bytes are left, a frame starts with 8")
+            } else {
+                let (number, count) = [(7, 2), (8, 0), (9, 3)][frames];
+                let missing = starts[frames + 1] - cut;
+                format!(
+                    "ends inside frame {number}, which starts at byte {start}: {count} clusters of 12 bytes were promised, \
+                     {} are there, the file ends at byte {cut} ({missing} {} missing); is it really 2x2 of i16?",
+                    (left - FRAME_HEADER) / RECORD,
+                    if missing == 1 { "byte" } else { "bytes" }
+                )
+            };
+            assert_eq!(outcome.unwrap_err().to_string(), format!("memory.clust: {expected}"));
+            assert_eq!(buf.view().frames(), frames);
+        }
+    }
+
+    #[test]
+    fn negative_numbers_are_noted_once_for_all() {
+        let bytes = content(&[(i32::MAX, 1), (-2, 1), (-1, 0), (0, 1)]);
+        let mut reader = ClustReader::of_bytes(&bytes, SIZE, Payload::I16);
+        let mut buf = reader.buffer();
+        assert_eq!(reader.read(&mut buf, 1).unwrap(), 1);
+        assert!(reader.notes().is_empty());
+        assert_eq!(reader.read(&mut buf, 9).unwrap(), 3);
+        let far = 1 << 32;
+        assert_eq!(buf.view().numbers(), [i32::MAX as u64, far - 2, far - 1, 0]);
+        let note = "2 frames have negative numbers, the first -2: numbers from 2147483648 on become that in a cluster file, \
+                    so it was read as 4294967294; frames are in the order of the file";
+        assert_eq!(reader.notes(), [note]);
+        assert_eq!((reader.name(), reader.checksum()), ("memory.clust".into(), Checksum::None));
+    }
+
+    /// What is told beside a file is compared with it when it is read to its end.
+    #[test]
+    fn what_stands_beside_a_file_is_looked_at_at_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.clust");
+        let bytes = content(&[(7, 2), (8, 0), (9, 3)]);
+        fs::write(&path, &bytes).unwrap();
+        let beside = |frames: u64, clusters: u64, crc: u32| {
+            let said = format!(
+                r#"{{"frames": {frames}, "clusters": {clusters}, "content": {{"bytes": 84, "crc32": {crc}}}}}"#
+            );
+            fs::write(dir.path().join("a.clust.json"), said).unwrap();
+        };
+        beside(4, 6, crc32fast::hash(&bytes));
+        let mut reader = ClustReader::open(&path, SIZE, Payload::I16).unwrap();
+        let mut buf = reader.buffer();
+        for left in [2, 1, 0] {
+            assert!(reader.read_frame(&mut buf).unwrap());
+            let (checksum, notes) = if left == 0 { (Checksum::Agrees, 2) } else { (Checksum::Unread, 0) };
+            assert_eq!((reader.checksum(), reader.notes().len()), (checksum, notes));
+        }
+        assert!(!reader.read_frame(&mut buf).unwrap());
+        for (note, what) in reader.notes().iter().zip(["4 frames, found were 3", "6 clusters, found were 5"])
+        {
+            assert!(note.contains(what), "{note}");
+        }
+        assert_eq!(reader.provenance().unwrap()["frames"], 4);
+        // What is right is no news.
+        beside(3, 5, crc32fast::hash(&bytes));
+        let mut reader = ClustReader::open(&path, SIZE, Payload::I16).unwrap();
+        assert_eq!((reader.read(&mut buf, 9).unwrap(), reader.notes().len()), (3, 0));
+        // The last frame is not handed out.
+        beside(3, 5, 1);
+        let mut reader = ClustReader::open(&path, SIZE, Payload::I16).unwrap();
+        let mut buf = reader.buffer();
+        let said = reader.read(&mut buf, 9).unwrap_err().to_string();
+        assert!(said.contains("its content is damaged") && buf.view().frames() == 2, "{said}");
+        let mut alone = ClustReader::open_alone(&path, SIZE, Payload::I16).unwrap();
+        assert_eq!((alone.read(&mut buf, 9).unwrap(), alone.checksum()), (3, Checksum::None));
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_before_its_first_frame_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sink = ClustSink::create(dir.path().join("a.clust"), SIZE, Payload::I16).unwrap();
+        let ended = Ending { how: How::Stopped, why: None };
+        let written = sink.finish(&Provenance { ended, ..Provenance::default() }).unwrap();
+        assert_eq!(written, Written::nowhere());
+        drop(sink);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// The system's own words, not those that nothing was written.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_what_a_small_result_complains_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sink = ClustSink::create(dir.path().join("a.clust"), SIZE, Payload::I16).unwrap();
+        sink.out = Some(crate::io::output::full(&dir.path().join("a.clust")));
+        sink.write(&batch(&[(7, 2)]).view().into()).unwrap();
+        let told = Provenance { frames: 1, ..Provenance::default() };
+        let said = sink.finish(&told).unwrap_err().to_string();
+        assert!(said.contains("a.clust: ") && said.contains("free some space"), "{said}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
