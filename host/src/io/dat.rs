@@ -162,3 +162,89 @@ impl Source for DatSource {
         self.frames.health(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const SMALL: Shape = DAT_SHAPES[2];
+
+    /// The headers of small frames with these numbers, and so many bytes in all.
+    fn told(numbers: &[u64], bytes: u64) -> std::result::Result<Shape, String> {
+        let mut content = vec![0; bytes as usize];
+        for (k, n) in numbers.iter().enumerate() {
+            content[k * stride_of(SMALL) as usize..][..8].copy_from_slice(&n.to_le_bytes());
+        }
+        shape_of(&Blob::Memory(Arc::from(content)), bytes)
+    }
+
+    #[test]
+    fn a_shape_is_told_by_numbers_that_ascend_by_little() {
+        const FAR: u64 = 1 << 32;
+        let stride = stride_of(SMALL);
+        assert_eq!(stride, 131_088);
+        for (numbers, fits) in [
+            (&[5, 6][..], true),
+            (&[0, FAR - 1], true),
+            (&[5, 4 + FAR], true),
+            (&[5, 5], false),
+            (&[6, 5], false),
+            (&[5, 5 + FAR], false),
+            (&[0, FAR], false),
+            (&[0, u64::MAX], false),
+        ] {
+            // Cut inside the third frame, so that the length tells nothing.
+            let found = told(numbers, 2 * stride + 7);
+            let none = "262183 bytes are no frames of 16 bytes and 512 x 1024, 256 x 1024 or 256 x 256 pixels with ascending \
+                        numbers";
+            assert_eq!(found, if fits { Ok(SMALL) } else { Err(none.into()) }, "{numbers:?}");
+            // The length of whole frames tells all, where no other shape has it.
+            assert_eq!(told(numbers, 2 * stride), Ok(SMALL), "{numbers:?}");
+        }
+        // Only the first four frames are looked at; one frame of a larger shape is in as many bytes.
+        let many = told(&[1, 2, 3, 9, 4], 5 * stride + 7);
+        assert_eq!(many, Err("may hold images of 256 x 1024 or 256 x 256: say which".into()));
+        assert!(told(&[3], stride - 1).unwrap_err().starts_with("131087 bytes are no frames"));
+        assert_eq!(told(&[3], stride), Ok(SMALL));
+    }
+
+    #[test]
+    fn a_series_is_called_by_the_file_that_was_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let shape = Shape { rows: 1, cols: 2 };
+        let options = OpenOptions { dat_shape: Some(shape), ..OpenOptions::default() };
+        let write = |name: &str, number: u64| {
+            let mut frame = [0; 20];
+            frame[..8].copy_from_slice(&number.to_le_bytes());
+            frame[16] = number as u8;
+            std::fs::write(path(name), frame).unwrap();
+        };
+        let read = |name: &str| -> Result<(String, Vec<u64>)> {
+            let mut source = DatSource::open_series(&path(name), &options)?;
+            let mut buf = FrameBuf::new(shape, 9);
+            source.read(&mut buf)?;
+            Ok((source.name().replace(&*path("").to_string_lossy(), ""), buf.numbers().to_vec()))
+        };
+        write("a_f2.dat", 30);
+        assert_eq!(read("a_f2.dat").unwrap(), ("a_f2.dat".into(), vec![30]));
+        write("a_f1.dat", 20);
+        write("b_f1.dat", 7);
+        assert_eq!(
+            read("a_f2.dat").unwrap(),
+            ("a_f2.dat and 1 more files of its series".into(), vec![20, 30])
+        );
+        write("a_f3.dat", 40);
+        assert_eq!(
+            read("a_f1.dat").unwrap(),
+            ("a_f1.dat and 2 more files of its series".into(), vec![20, 30, 40])
+        );
+        assert_eq!(DatSource::open_alone(&path("a_f3.dat"), &options).unwrap().remaining(), Some(1));
+        // One that is not there has no series.
+        assert!(matches!(read("a_f4.dat"), Err(Error::Io { .. })));
+        write("c.dat", 9);
+        assert_eq!(read("c.dat").unwrap(), ("c.dat".into(), vec![9]));
+    }
+}

@@ -117,3 +117,77 @@ impl Beside {
         .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beside(text: &str) -> Result<Option<Beside>> {
+        let dir = tempfile::tempdir().unwrap();
+        let result = dir.path().join("a.clust");
+        std::fs::write(Beside::path_of(&result), text).unwrap();
+        Beside::of(&result)
+    }
+
+    fn said(text: &str) -> Beside {
+        Beside { path: "a.clust.json".into(), ..beside(text).unwrap().unwrap() }
+    }
+
+    #[test]
+    fn what_stands_beside_a_result_is_an_object_or_refused() {
+        assert_eq!(Beside::path_of(Path::new("x/a.clust")), Path::new("x/a.clust.json"));
+        assert!(Beside::of(Path::new("no/such.clust")).unwrap().is_none());
+        for (text, why) in [("[1]", "(no object)"), ("{", "(EOF while parsing"), ("", "(EOF while parsing")] {
+            let refused = beside(text).unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!("a.clust.json: is not what a run writes beside its result {why}")),
+                "{refused}"
+            );
+            assert!(refused.ends_with("a.clust without its checksum"), "{refused}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("a.clust.json")).unwrap();
+        assert!(matches!(Beside::of(&dir.path().join("a.clust")), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn lengths_and_checksums_are_known_together() {
+        for (content, crc) in [
+            (r#"{"bytes": 7, "crc32": 5}"#, Some(5)),
+            (r#"{"bytes": 7, "crc32": 4294967296}"#, None),
+            (r#"{"bytes": 7}"#, None),
+            (r#"{"crc32": 5}"#, None),
+        ] {
+            let b = said(&format!(r#"{{"content": {content}}}"#));
+            assert_eq!((b.crc(), b.watch().is_some()), (crc, crc.is_some()));
+            assert!(b.check_length(Path::new("a.clust"), 7).is_ok());
+            let other = b.check_length(Path::new("a.clust"), 8).map_err(|e| e.to_string());
+            let what = "a.clust: has 8 bytes, a.clust.json beside it speaks of 7: it is damaged or another result (copy both \
+                        again, or remove the .json file to read what is there)";
+            assert_eq!(other, if crc.is_some() { Err(what.to_string()) } else { Ok(()) });
+        }
+    }
+
+    #[test]
+    fn what_differs_is_doubted() {
+        let size = |n| ClusterSize::square(n).unwrap();
+        let b = said(r#"{"frames": 4, "clusters": 9, "parameters": {"size": "3x3", "payload": "i16"}}"#);
+        assert_eq!(b.kind(), (Some(size(3)), Some(Payload::I16)));
+        assert!(b.doubts(size(3), Payload::I16, Some(4), Some(9)).is_empty());
+        assert!(b.doubts(size(3), Payload::I16, None, None).is_empty());
+        let doubt = |said: &str, what: &str, found: &str| {
+            format!("a.clust.json speaks of {said} {what}, found were {found}: it may belong to another run")
+        };
+        let all = b.doubts(size(5), Payload::F32, Some(3), Some(8));
+        let expected = [
+            doubt("3x3", "windows", "5x5"),
+            doubt("i16", "values", "f32"),
+            doubt("4", "frames", "3"),
+            doubt("9", "clusters", "8"),
+        ];
+        assert_eq!(all, expected);
+        let bare = said("{}");
+        assert_eq!((bare.kind(), bare.crc()), ((None, None), None));
+        assert!(bare.doubts(size(5), Payload::F32, Some(3), Some(8)).is_empty());
+    }
+}

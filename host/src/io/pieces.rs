@@ -102,8 +102,8 @@ impl<'a> Pieces<'a> {
     /// The next records, and how many of them a thread takes.
     fn take(&mut self) -> Option<(Range<usize>, usize)> {
         let (first, each) = (self.next, self.batch.record_bytes());
-        self.next = self.batch.len().min(first + (PIECE / each).max(1));
-        (self.next > first).then_some((first..self.next, (BLOCK / each).max(1)))
+        self.next = self.batch.len().min(first + records_in(PIECE, each));
+        (self.next > first).then_some((first..self.next, records_in(BLOCK, each)))
     }
 
     fn records(&self, which: Range<usize>) -> &'a [u8] {
@@ -120,13 +120,7 @@ impl<'a> Pieces<'a> {
         into.x.resize(into.rows * 2, 0);
         into.y.resize(into.rows * 2, 0);
         into.data.resize(into.rows * values, 0);
-        let split = match each {
-            22 => split_of::<22, 18>,
-            40 => split_of::<40, 36>,
-            54 => split_of::<54, 50>,
-            104 => split_of::<104, 100>,
-            _ => split_any,
-        };
+        let split = SPLITTERS.iter().find(|s| s.0 == each).map_or(split_any as Splitter, |s| s.1);
         let records = self.records(which).par_chunks(block * each);
         let places = into.x.par_chunks_mut(block * 2).zip(into.y.par_chunks_mut(block * 2));
         records
@@ -143,13 +137,7 @@ impl<'a> Pieces<'a> {
         let row = each + NUMBER;
         into.rows = which.len();
         into.bytes.resize(into.rows * row, 0);
-        let number = match each {
-            22 => number_of::<22, 30>,
-            40 => number_of::<40, 48>,
-            54 => number_of::<54, 62>,
-            104 => number_of::<104, 112>,
-            _ => number_any,
-        };
+        let number = NUMBERERS.iter().find(|n| n.0 == each).map_or(number_any as Numberer, |n| n.1);
         let (numbers, offsets) = (self.batch.numbers(), self.batch.offsets());
         into.bytes.par_chunks_mut(block * row).enumerate().for_each(|(k, mut rows)| {
             let mut at = which.start + k * block;
@@ -167,6 +155,31 @@ impl<'a> Pieces<'a> {
         true
     }
 }
+
+/// Records of `each` bytes in so many bytes, at least one.
+fn records_in(bytes: usize, each: usize) -> usize {
+    (bytes / each).max(1)
+}
+
+/// Splits records of a length into `x`, `y` and values.
+type Splitter = fn(usize, &[u8], &mut [u8], &mut [u8], &mut [u8]);
+/// For the lengths that are met most.
+const SPLITTERS: [(usize, Splitter); 4] = [
+    (22, split_of::<22, 18>),
+    (40, split_of::<40, 36>),
+    (54, split_of::<54, 50>),
+    (104, split_of::<104, 100>),
+];
+
+/// Makes rows of records of a length and the number of their frame.
+type Numberer = fn(usize, [u8; NUMBER], &[u8], &mut [u8]);
+/// For the lengths that are met most.
+const NUMBERERS: [(usize, Numberer); 4] = [
+    (22, number_of::<22, 30>),
+    (40, number_of::<40, 48>),
+    (54, number_of::<54, 62>),
+    (104, number_of::<104, 112>),
+];
 
 /// Splits records whose length the compiler knows: `EACH` is `PLACE` and `VALUES`.
 fn split_of<const EACH: usize, const VALUES: usize>(
@@ -281,7 +294,7 @@ mod tests {
                     let mut pieces = Pieces::of(&batch);
                     let mut found = Split::default();
                     let write = |split: &Split| {
-                        assert!((1..=PIECE / each).contains(&split.rows), "{what}");
+                        assert_eq!(split.rows, (batch.len() - found.rows).min(PIECE / each), "{what}");
                         found.rows += split.rows;
                         found.x.extend(&split.x);
                         found.y.extend(&split.y);
@@ -304,6 +317,31 @@ mod tests {
                     assert!(found.bytes == rows, "{what}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_larger_than_a_piece_is_one() {
+        for (bytes, each, records) in [(100, 30, 3), (100, 100, 1), (99, 100, 1), (1000, 1, 1000)] {
+            assert_eq!(records_in(bytes, each), records);
+        }
+    }
+
+    #[test]
+    fn one_thread_needs_one_buffer() {
+        for (way, spare) in [(Way::Alone, 9), (Way::Together, 3)] {
+            let (mut filled, mut written, mut buffers) = (0, Vec::new(), [9, 9]);
+            let fill = |buffer: &mut i32| {
+                *buffer = filled;
+                filled += 1;
+                Ok(filled <= 3)
+            };
+            let write = |buffer: &i32| {
+                written.push(*buffer);
+                Ok(())
+            };
+            way.by_turns(&mut buffers, fill, write).unwrap();
+            assert_eq!((filled, written, buffers[1]), (4, vec![0, 1, 2], spare), "{way:?}");
         }
     }
 

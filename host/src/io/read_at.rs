@@ -141,3 +141,67 @@ fn read_file(file: &File, mut into: &mut [u8], mut offset: u64) -> io::Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_from_anywhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let (on_disk, bytes) = Blob::open(&path).unwrap();
+        assert_eq!(bytes, 10);
+        for blob in [on_disk, Blob::Memory(Arc::from(&b"0123456789"[..]))] {
+            assert_eq!(blob.bytes().unwrap(), 10);
+            let read = |offset: u64, n: usize| {
+                let mut into = vec![b'.'; n];
+                blob.read_exact_at(&mut into, offset).map(|()| String::from_utf8(into).unwrap())
+            };
+            for (offset, n, expected) in [(0, 10, "0123456789"), (3, 2, "34"), (9, 1, "9"), (4, 0, "")] {
+                assert_eq!(read(offset, n).unwrap(), expected);
+            }
+            for (offset, n) in [(0, 11), (9, 2), (10, 1), (1 << 40, 1)] {
+                let e = read(offset, n).unwrap_err();
+                assert_eq!(e.kind(), io::ErrorKind::UnexpectedEof);
+                let said = blob.read_failed(Path::new("p"), e, "it", 99).to_string();
+                let expected = "p: it ends at byte 99, but the file has 10 now: it was cut or written anew while it was read \
+                                (wait until it is complete, or read the frames before only)";
+                assert_eq!(said, expected);
+            }
+            let other = blob.read_failed(Path::new("p"), io::Error::other("no answer"), "it", 99);
+            assert!(matches!(&other, Error::Io { path, .. } if path == Path::new("p")), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_open_only_while_it_is_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, b"x").unwrap();
+        let mut lazy = Lazy::closed(&path);
+        assert_eq!(lazy.path(), path);
+        for _ in 0..2 {
+            assert!(lazy.blob.is_none());
+            assert!(matches!(lazy.open().unwrap(), Blob::File(_)));
+            assert!(lazy.blob.is_some());
+            lazy.close();
+        }
+        let mut memory = Lazy::memory("m", b"xy");
+        memory.close();
+        assert_eq!(memory.open().unwrap().bytes().unwrap(), 2);
+        assert_eq!(memory.path(), Path::new("m"));
+        assert!(matches!(Lazy::closed(&dir.path().join("none")).open(), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = |path: &Path| plain_file(path).unwrap_err().to_string();
+        assert!(said(dir.path()).ends_with(": is a folder: give a file"));
+        assert!(matches!(plain_file(&dir.path().join("none")), Err(Error::Io { .. })));
+        #[cfg(unix)]
+        assert!(said(Path::new("/dev/null")).starts_with("/dev/null: is a named pipe or a device: "));
+    }
+}

@@ -11,6 +11,8 @@ use crate::io::decoding::{self, Tally};
 use crate::io::{Health, Skipped};
 
 mod image;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use super::header::Form;
 pub(super) use super::port::Subfile;
@@ -115,9 +117,8 @@ impl Assembly {
         self.matching.left()
     }
 
-    /// Collects the next frames, at most `room`, into the work space.
+    /// Collects the next frames, at most `room`, into the work space, which has no heads of others.
     fn plan(&mut self, room: usize) -> Result<()> {
-        self.heads.clear();
         self.numbers.clear();
         if let Some((path, what)) = self.stuck.as_ref().filter(|_| room > 0) {
             return Err(Error::file(path, what));
@@ -190,7 +191,7 @@ impl Assembly {
         /// Frames that are gone past together.
         const AT_ONCE: u64 = 1024;
         let mut skipped = Skipped::default();
-        while skipped.frames < frames {
+        loop {
             match self.plan(AT_ONCE.min(frames - skipped.frames) as usize) {
                 Ok(()) if self.numbers.is_empty() => break,
                 Ok(()) => skipped.add(&self.numbers),

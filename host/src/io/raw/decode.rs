@@ -120,6 +120,16 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_of_ones_was_lost_and_others_have_14_bits() {
+        let (mut to, mut found) = ([9; 8], Found::default());
+        for (pixel, word) in [(1, 0xffff), (2, 0xfffe), (3, 0x1234), (6, 0xffff)] {
+            sample(word, &mut to[pixel], pixel, SHAPE, &mut found);
+        }
+        assert_eq!(to, [9, 0x3fff, 0x3ffe, 0x1234, 9, 9, 0x3fff, 9]);
+        assert_eq!(found.mask.unwrap().indices().collect::<Vec<_>>(), [1, 6]);
+    }
+
+    #[test]
     fn charge_is_left_alone() {
         let (mut words, mut found) = ([0, 1, 0x3fff, 7], Found::default());
         row(&mut words, 0, SHAPE, rule(Gain::MaskOthers), &mut found);

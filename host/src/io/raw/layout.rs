@@ -313,6 +313,60 @@ mod tests {
         assert!(all().without(&[0, 1, 2, 3]).is_err());
     }
 
+    /// Of three ports down and across some have no data: image and region shrink to the others, or nothing is left.
+    #[test]
+    fn a_region_shrinks_with_its_image() {
+        let roi = |xmin, xmax, ymin, ymax| Roi { xmin, xmax, ymin, ymax };
+        let of = |absent: &[usize]| {
+            let l = Layout::of_ports(shape(4, 6), shape(3, 3), Some(roi(2, 16, 1, 10))).unwrap();
+            l.without(absent).map(|l| {
+                let ports = l.ports.iter().map(|p| (p.port, p.row, p.col)).collect::<Vec<_>>();
+                (l.shape, l.region.unwrap(), ports, l.absent.map_or(0, |m| m.count()))
+            })
+        };
+        let all = (0..9).map(|d| (d, [0, 3, 7][d % 3], [0, 4, 10][d / 3])).collect();
+        assert_eq!(of(&[]), Ok((shape(10, 15), roi(2, 16, 1, 10), all, 0)));
+        // The first column and row of ports: what is left begins at row 4 and column 6 of the detector.
+        let low = vec![(4, 0, 0), (5, 4, 0), (7, 0, 6), (8, 4, 6)];
+        assert_eq!(of(&[0, 1, 2, 3, 6]), Ok((shape(7, 11), roi(6, 16, 4, 10), low, 0)));
+        // The last ones.
+        let high = vec![(0, 0, 0), (1, 3, 0), (3, 0, 4), (4, 3, 4)];
+        assert_eq!(of(&[2, 5, 6, 7, 8]), Ok((shape(7, 10), roi(2, 11, 1, 7), high, 0)));
+        // Two corners: the other two are masked.
+        let corners = vec![(4, 0, 0), (8, 4, 6)];
+        let masked = 4 * 5 + 3 * 6;
+        assert_eq!(of(&[0, 1, 2, 3, 5, 6, 7]), Ok((shape(7, 11), roi(6, 16, 4, 10), corners, masked)));
+        let nothing = Err("none of its UDP ports has data: there is no image".to_string());
+        assert_eq!(of(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), nothing);
+        let l = Layout::of_ports(shape(4, 6), shape(1, 2), None).unwrap();
+        assert_eq!(l.clone().mask_ports(&[0, 1]).map(|l| l.shape), nothing.map(|n| n.0));
+        let masked = l.mask_ports(&[1]).unwrap();
+        assert_eq!((masked.shape, masked.ports.len(), masked.absent.unwrap().count()), (shape(4, 12), 1, 24));
+    }
+
+    #[test]
+    fn words_of_a_file_are_those_of_the_part_in_it() {
+        let roi = Roi { xmin: 2, xmax: 8, ymin: 1, ymax: 6 };
+        let l = Layout::of_ports(shape(4, 6), shape(2, 2), Some(roi)).unwrap();
+        for p in &l.ports {
+            for whole in [false, true] {
+                let stored = if whole { Rect::whole(p.full) } else { p.used };
+                let view = PortView { stored, ..p.clone() };
+                for word in 0..stored.rows * stored.cols {
+                    let (r, c) = (stored.row + word / stored.cols, stored.col + word % stored.cols);
+                    let pixel = p.pixel_of(r * 6 + c, l.shape.cols);
+                    assert!(whole || pixel.is_some());
+                    assert_eq!(
+                        view.stored_pixel_of(word, l.shape.cols),
+                        pixel,
+                        "port {} word {word}",
+                        p.port
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_region_may_touch_every_edge_and_no_more() {
         let roi = |xmin, xmax, ymin, ymax| Some(Roi { xmin, xmax, ymin, ymax });

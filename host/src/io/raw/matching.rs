@@ -4,7 +4,8 @@
 //! number which all of them have. If each port has as many before it, and their numbers do not contradict each other, they
 //! belong together: a number that is corrupt in one port loses no frame. Others are incomplete, left out and counted.
 
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, VecDeque};
 
 use scheidegg_finder::{Error, Result};
 
@@ -13,6 +14,8 @@ use super::port::{Head, Port};
 
 /// Frames that are looked ahead for a number that all ports have.
 const WINDOW: usize = 64;
+/// Of a full window, those that are judged with all that follow them.
+const JUDGED: usize = WINDOW - FOLLOWERS;
 
 /// A frame that all ports have, not numbered yet.
 #[derive(Clone, Copy, Debug)]
@@ -144,28 +147,20 @@ impl Matching {
                 return Err(Error::file(path(self), what));
             };
             let seen = whole.number;
-            match verdict {
-                Verdict::Taken(_) | Verdict::Unknown => {
+            match (verdict, before) {
+                (Verdict::Taken(_) | Verdict::Unknown, _) => {
                     let what = format!("{}: frame {seen} is no number between its neighbours'", path(self));
                     self.replaced.add(|| format!("{what} ({number} here)"));
                 }
-                Verdict::Restart => {
-                    let place = match before {
-                        Some(b) => format!("comes after frame {b}"),
-                        None => "begins anew".into(),
-                    };
-                    let what = format!("{}: frame {seen} {place} ({number} here)", path(self));
+                (Verdict::Restart, Some(b)) => {
+                    let what = format!("{}: frame {seen} comes after frame {b} ({number} here)", path(self));
                     self.restarts.add(|| what);
                 }
                 _ => {}
             }
-            let between = |n: &u64| *n < seen && before.is_some_and(|b| b < *n);
-            let mut lacking: Vec<u64> = self.lacking.drain(..whole.lacking).filter(between).collect();
-            if gap > 0 {
-                lacking.sort_unstable();
-                lacking.dedup();
-                self.gaps += gap.saturating_sub(lacking.len() as u64);
-            }
+            let between = |n: &u64| before.is_some_and(|b| (b.saturating_add(1)..seen).contains(n));
+            let lacking: BTreeSet<u64> = self.lacking.drain(..whole.lacking).filter(between).collect();
+            self.gaps += gap.saturating_sub(lacking.len() as u64);
             self.queue.pop_front();
             heads.extend(self.parts.drain(..self.ports.len()));
             return Ok(Some(number));
@@ -174,9 +169,10 @@ impl Matching {
 
     /// Where a number stands that does not ascend, in words.
     fn beside(&self, number: u64) -> String {
-        match self.numbering.before() {
-            Some(b) if b == number => format!("comes again after frame {b}"),
-            Some(b) if b > number => format!("comes after frame {b}"),
+        let before = self.numbering.before().map(|b| (b, b.cmp(&number)));
+        match before {
+            Some((b, Ordering::Equal)) => format!("comes again after frame {b}"),
+            Some((b, Ordering::Greater)) => format!("comes after frame {b}"),
             _ => "has a number that no place is free for".into(),
         }
     }
@@ -207,14 +203,11 @@ impl Matching {
         Verdict::Fine
     }
 
+    /// Leaves out the first frame of the queue, which is one that repeats a number: another one follows it.
     fn drop_first(&mut self) {
-        if let Some(whole) = self.queue.pop_front() {
-            // What was left out before it was left out before the next one.
-            match self.queue.front_mut() {
-                Some(next) => next.lacking += whole.lacking,
-                None => self.pending += whole.lacking,
-            }
-        }
+        // What was left out before it was left out before the next one.
+        self.queue[1].lacking += self.queue[0].lacking;
+        self.queue.pop_front();
         self.parts.drain(..self.ports.len());
     }
 
@@ -254,19 +247,19 @@ impl Matching {
     fn counted(&self, k: usize) -> Vec<(u32, u64)> {
         let ahead: Vec<u64> = self.ports[k].ahead().iter().map(|h| h.header.frame).collect();
         let (mut before, mut times) = self.at[k];
-        let of = |(i, n): (usize, &u64)| {
-            match judge(before, *n, &ahead[i + 1..(i + 1 + FOLLOWERS).min(ahead.len())]) {
+        let of = |i: usize| {
+            let (n, behind) = ahead[i..].split_first()?;
+            match judge(before, *n, &behind[..behind.len().min(FOLLOWERS)]) {
                 Verdict::Fine => before = Some(*n),
                 Verdict::Taken(m) => before = Some(m),
                 Verdict::Restart => (before, times) = (Some(*n), times + 1),
                 Verdict::Unknown | Verdict::Swapped | Verdict::Repeated => {}
             }
-            (times, *n)
+            Some((times, *n))
         };
-        let mut all: Vec<_> = ahead.iter().enumerate().map(of).collect();
+        let mut all: Vec<_> = (0..ahead.len()).filter_map(of).collect();
         if all.len() >= WINDOW {
-            // The last ones were judged without those that follow them.
-            all.truncate(WINDOW - FOLLOWERS);
+            all.truncate(JUDGED);
         }
         all
     }
@@ -281,8 +274,7 @@ impl Matching {
             None if self.ports.iter().all(Port::is_done) => (counted.iter().map(Vec::len).collect(), None),
             None => (behind(&counted), None),
         };
-        let paired = skips.iter().all(|s| *s == skips[0]) && skips[0] < WINDOW;
-        if paired {
+        if skips.iter().all(|s| *s == skips[0]) {
             (0..skips[0]).for_each(|_| self.pair(next));
             return;
         }

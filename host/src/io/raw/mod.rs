@@ -11,13 +11,21 @@ mod layout;
 #[cfg(test)]
 mod layout_tests;
 mod master;
+#[cfg(test)]
+mod master_tests;
 mod matching;
+#[cfg(test)]
+mod matching_tests;
 mod names;
 #[cfg(test)]
 mod names_tests;
 mod numbering;
 mod port;
+#[cfg(test)]
+mod port_tests;
 mod source;
+#[cfg(test)]
+mod source_tests;
 
 pub(crate) use assembly::{Assembly, Part};
 pub use boards::Board;

@@ -106,7 +106,21 @@ mod tests {
         assert!(n.is_beside(&dat_name("a_b_f00000.dat").unwrap()));
         assert!(!n.is_beside(&dat_name("a_b_f0000.dat").unwrap()));
         assert_eq!(dat_name("x_000003.DAT").unwrap().with_index(10), "x_000010.DAT");
-        for not in ["run_0123.dat", "a_f.dat", "a.dat", "20261130.dat", "a_f00001.raw", "f7"] {
+        let (n, other) = (dat_name("x_f01.dat").unwrap(), |name| dat_name(name).unwrap());
+        assert!(n.is_beside(&other("x_f02.dat")) && !n.is_beside(&other("y_f01.dat")));
+        assert!(!n.is_beside(&other("x_f1.dat")) && !n.is_beside(&other("x_f01.DAT")));
+        assert_eq!(dat_name("x_f3.dat").unwrap().with_index(12), "x_f12.dat");
+        assert_eq!(dat_name("x_f99999999999999999999.dat"), None);
+        for not in [
+            "run_0123.dat",
+            "x_0000001.dat",
+            "x000001.dat",
+            "a_f.dat",
+            "a.dat",
+            "20261130.dat",
+            "a_f00001.raw",
+            "f7",
+        ] {
             assert_eq!(dat_name(not), None, "{not}");
         }
     }

@@ -54,11 +54,11 @@ impl Assembly {
         let want = bytes.len().min(head.bytes);
         let mut there = want;
         if let Err(e) = head.blob.read_exact_at(&mut bytes[..want], head.image) {
-            let now = head.blob.bytes().unwrap_or(0).saturating_sub(head.image);
-            if !self.keep_going || now >= want as u64 {
+            if !self.keep_going || e.kind() != std::io::ErrorKind::UnexpectedEof {
                 return Err(e);
             }
-            there = now as usize;
+            let now = head.blob.bytes()?.saturating_sub(head.image);
+            there = now.min(want as u64) as usize;
             head.blob.read_exact_at(&mut bytes[..there], head.image)?;
         }
         if there < bytes.len() {
@@ -90,29 +90,32 @@ impl Assembly {
             for (r, row) in into.chunks_exact_mut(cols).enumerate() {
                 decode::row(row, (view.row + r) * cols, shape, rule, found);
             }
-            return Ok(());
-        }
-        SCRATCH.with_borrow_mut(|scratch| {
-            if let Some(map) = &self.map {
+            Ok(())
+        } else if let Some(map) = &self.map {
+            SCRATCH.with_borrow_mut(|scratch| {
                 // What lies behind the samples, digital ones, is not looked at.
                 scratch.resize(map.len(), 0);
                 self.words(head, scratch, found, |w| map.pixel_of(w))?;
                 for (pixel, (to, &word)) in pixels.iter_mut().zip(map.words()).enumerate() {
                     decode::sample(scratch[word as usize], to, pixel, shape, found);
                 }
-                return Ok(());
-            }
-            scratch.resize(view.image_bytes / 2, 0);
-            self.words(head, scratch, found, |w| view.stored_pixel_of(w, cols))?;
-            let (skip_rows, skip_cols) = (view.used.row - view.stored.row, view.used.col - view.stored.col);
-            for r in 0..view.used.rows {
-                let from = &scratch[(skip_rows + r) * view.stored.cols + skip_cols..][..view.used.cols];
-                let first = (view.row + r) * cols + view.col;
-                let to = &mut pixels[first..][..view.used.cols];
-                to.copy_from_slice(from);
-                decode::row(to, first, shape, rule, found);
-            }
-            Ok(())
-        })
+                Ok(())
+            })
+        } else {
+            SCRATCH.with_borrow_mut(|scratch| {
+                scratch.resize(view.image_bytes / 2, 0);
+                self.words(head, scratch, found, |w| view.stored_pixel_of(w, cols))?;
+                let (skip_rows, skip_cols) =
+                    (view.used.row - view.stored.row, view.used.col - view.stored.col);
+                for r in 0..view.used.rows {
+                    let from = &scratch[(skip_rows + r) * view.stored.cols + skip_cols..][..view.used.cols];
+                    let first = (view.row + r) * cols + view.col;
+                    let to = &mut pixels[first..][..view.used.cols];
+                    to.copy_from_slice(from);
+                    decode::row(to, first, shape, rule, found);
+                }
+                Ok(())
+            })
+        }
     }
 }
