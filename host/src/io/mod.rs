@@ -18,9 +18,13 @@ mod beside;
 mod checked;
 mod clust;
 mod columns;
+#[cfg(test)]
+mod columns_tests;
 mod dat;
 mod decoding;
 mod facts;
+#[cfg(test)]
+mod facts_tests;
 mod files;
 mod frame_table;
 mod guess;
