@@ -69,7 +69,9 @@ pub fn run(args: &BenchArgs) -> Outcome {
 /// Up to `limit` frames of a source, in memory.
 fn read(source: &mut dyn Source, limit: Option<u64>) -> Result<FrameBuf> {
     const PIECE: u64 = 256;
-    let left = source.remaining().unwrap_or(u64::MAX).min(limit.unwrap_or(u64::MAX));
+    // One more than there should be: where a file is cut, it is said behind the last whole frame.
+    let there = source.remaining().map_or(u64::MAX, |n| n.saturating_add(1));
+    let left = there.min(limit.unwrap_or(u64::MAX));
     let mut all = FrameBuf::new(source.shape(), left.min(PIECE) as usize);
     loop {
         let before = all.len();

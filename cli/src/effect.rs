@@ -56,6 +56,11 @@ const RULES: &[Rule] = &[
             npy.then(|| ".npy files have no place for lost packets (--format raw has)".into())
         },
     },
+    Rule {
+        commands: &["bench"],
+        options: &["no_clobber", "clean"],
+        idle: |g| (!g.is_given("plot")).then(|| "without --plot nothing is written".into()),
+    },
     Rule { commands: BACKENDS, options: &["threads"], idle: |g| g.without_backend(&["cpu", "oracle"]) },
     Rule { commands: BACKENDS, options: &["pin"], idle: |g| g.without_backend(&["cpu"]) },
     Rule {

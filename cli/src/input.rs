@@ -23,6 +23,8 @@ pub fn open_all(
     for path in paths.iter().filter(|_| options.keep_going) {
         match open_sources(std::slice::from_ref(path), options) {
             Ok(some) => sources.extend(some),
+            // A name that was mistyped is no damage.
+            Err(e) if !path.exists() => return Err(e.into()),
             Err(e) => faults.push(e),
         }
     }

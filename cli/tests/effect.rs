@@ -416,6 +416,7 @@ fn options_without_effect_are_refused() {
         ],
     );
     add(SIMULATE, &["--packet-loss 0.5"]);
+    add(BENCH, &["--no-clobber", "--clean"]);
     for base in [
         "find --dark dark.npy --data data.npy --out o.npz --backend sim",
         "bench --dark dark.npy --data data.npy --reps 1 --backend cuda",

@@ -284,6 +284,40 @@ fn a_limit_on_files_at_any_size_leaves_whole_files_or_none() {
     }
 }
 
+/// Tables of frames that are too large end where there was room, and say so.
+#[test]
+fn a_limit_on_files_leaves_the_beginning_of_a_table_of_frames() {
+    let scene = Scene::new();
+    let folder = scene.folder("tables");
+    for (name, blocks) in [("f.csv", 8), ("f.npz", 24), ("f.npz", 100_000)] {
+        let path = folder.join(name);
+        let script = format!("ulimit -f {blocks} && exec \"$@\"");
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_scheidegg"), "find", "--json", "--pedestal"]);
+        limited.args([&scene.pedestal, "--data", &scene.data, "--frames-out", path.to_str().unwrap()]);
+        let done = limited.output().unwrap();
+        let said: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        let all = said["frames"].as_u64().unwrap();
+        if blocks == 100_000 {
+            assert!(done.status.success() && path.exists(), "{}", stderr(&done));
+            continue;
+        }
+        assert_eq!(done.status.code(), Some(1));
+        let part = folder.join(name.replace('.', ".partial."));
+        let words = stderr(&done);
+        assert!(words.contains(part.to_str().unwrap()) && words.contains("ulimit -f"), "{words}");
+        assert!(!path.exists() && hidden(&folder).is_empty());
+        let content = fs::read(&part).unwrap();
+        let text = String::from_utf8_lossy(&content);
+        let frames = match name {
+            "f.csv" => text.lines().count() as u64 - 1,
+            _ => text.split("'shape': (").nth(1).unwrap().split(',').next().unwrap().parse().unwrap(),
+        };
+        assert!(frames > 0 && frames < all, "{frames} of {all}");
+        assert!(words.contains(&format!("up to and with frame {} only", frames - 1)), "{words}");
+    }
+}
+
 /// A file system of so many bytes, mounted for the run only; its files are copied out of it at the end.
 #[test]
 fn a_full_disk_at_any_size_leaves_whole_files_or_none() {
@@ -323,8 +357,8 @@ fn after_full(scene: &Scene, folder: &Path, old: &[&str], done: &Output, room: u
                 stderr(done).contains("ulimit -f") || stderr(done).contains("free some space"),
                 "{words}"
             );
-            // What fits of these two is there, under a name that says that it is a part.
-            for name in ["a.clust", "c.npy"].into_iter().filter(|name| !whole(name)) {
+            // What fits is there, under a name that says that it is a part.
+            for name in RESULTS.into_iter().filter(|name| !whole(name)) {
                 let part = name.replace('.', ".partial.");
                 let there = found.iter().find(|f| f.0 == part).map(|f| f.1);
                 assert!(room < 400_000 || there.is_some_and(|n| n > 0), "{part}: {found:?}: {words}");

@@ -83,7 +83,15 @@ impl Compiler {
         let mut cargo = Command::new(&self.cargo);
         cargo.current_dir(entry).env("RUSTC", &self.rustc).env("RUSTC_BOOTSTRAP", "1");
         cargo.env("RUSTFLAGS", RUSTFLAGS).env("CARGO_TARGET_DIR", &target);
-        for name in ["RUSTUP_TOOLCHAIN", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "CARGO_BUILD_TARGET"] {
+        // What a developer has set for other builds must not reach this one.
+        let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let of_cargo = |name: &String| {
+            ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_X", "CARGO_ENCODED_"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        };
+        set.filter(of_cargo).for_each(|name| drop(cargo.env_remove(name)));
+        for name in ["RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER", "CARGO_INCREMENTAL"] {
             cargo.env_remove(name);
         }
         // Cargo would not write the module again if only the file was removed.

@@ -28,12 +28,14 @@ pub(crate) const fn descr(payload: Payload) -> &'static str {
 ///
 /// # Space
 /// Memory stays bounded: `data` goes straight into the archive, `x`, `y` and the numbers of the frames (4 bytes a cluster and 16
-/// a frame) into files of their own beside it, which [`Sink::finish`] copies behind `data` and removes one after the
-/// other. The disk must have room for the archive and for these 4 bytes a cluster and 16 a frame.
+/// a frame) into files of their own beside it, which [`Sink::finish`] copies behind `data`. The disk must have room for the
+/// archive and for these 4 bytes a cluster and 16 a frame. Where it has not, as many batches as fit are completed, under a
+/// name that says so: three quarters of what was written and more, where nothing else takes the room.
 #[derive(Debug)]
 pub struct NpzSink {
     columns: Option<Columns>,
     kind: Kind,
+    marks: Marks,
     scratch: [Split; 2],
     /// The run of every frame of a batch.
     runs: Vec<u8>,
@@ -44,16 +46,17 @@ pub struct NpzSink {
 struct Columns {
     /// The archive, in which `data` grows.
     data: Archive,
-    x: NpyRows,
-    y: NpyRows,
+    x: Output,
+    y: Output,
     /// Number and clusters of every frame that has some, 8 bytes each.
     runs: Output,
-    /// Clusters so far.
-    rows: u64,
 }
 
 /// Bytes copied at once when an archive is completed.
 const COPIED: usize = 1 << 20;
+
+/// Bytes of a number in `x` or `y`.
+const PLACE: u64 = 2;
 
 impl NpzSink {
     /// Starts a file for clusters of this kind.
@@ -64,14 +67,49 @@ impl NpzSink {
         let place = place.into();
         let kind = Kind { path: place.path.clone(), size, payload };
         let mut data = Archive::create(place)?;
-        data.start("data", None)?;
-        data.write(&data_header(&kind, 0))?;
+        data.start("data", &data_header(&kind, 0))?;
         // Each under the archive's name, which none of them is ever given: so complaints name the archive.
-        let column = || NpyRows::create(&kind.path, "'<u2'", &[]);
-        let columns =
-            Columns { data, x: column()?, y: column()?, runs: Output::create(&kind.path)?, rows: 0 };
-        Ok(NpzSink { columns: Some(columns), kind, scratch: Default::default(), runs: Vec::new() })
+        let column = || Output::create(&kind.path);
+        let columns = Columns { data, x: column()?, y: column()?, runs: column()? };
+        let (scratch, marks) = (Default::default(), Marks::spread());
+        Ok(NpzSink { columns: Some(columns), kind, marks, scratch, runs: Vec::new() })
     }
+}
+
+impl Columns {
+    /// Completes the archive with the clusters up to a mark; it has no name yet.
+    fn end(&mut self, kind: &Kind, mark: &Mark, provenance: &Provenance) -> Result<()> {
+        let (archive, rows) = (&mut self.data, mark.clusters);
+        archive.exchange_head(data_header(kind, rows))?;
+        write_frames(archive, &mut self.runs, rows)?;
+        write_column(archive, "x", PLACE, rows, &mut self.x)?;
+        write_column(archive, "y", PLACE, rows, &mut self.y)?;
+        write_provenance(archive, provenance)?;
+        archive.end()
+    }
+
+    /// Clusters and bytes of runs that have reached all files.
+    fn reached(&mut self, kind: &Kind) -> Result<impl Fn(&Mark) -> bool + use<>> {
+        // Where one of them has no room, as much as has.
+        [&mut self.runs, &mut self.x, &mut self.y].into_iter().for_each(|file| drop(file.flush()));
+        let places = self.x.reached()?.min(self.y.reached()?) / PLACE;
+        let clusters = places.min(self.data.reached()? / values(kind));
+        let runs = self.runs.reached()?;
+        Ok(move |mark: &Mark| mark.bytes <= runs && mark.clusters <= clusters)
+    }
+
+    /// Goes back to a mark.
+    fn cut(&mut self, kind: &Kind, mark: &Mark) -> Result<()> {
+        self.runs.cut(mark.bytes)?;
+        self.x.cut(PLACE * mark.clusters)?;
+        self.y.cut(PLACE * mark.clusters)?;
+        self.data.cut(values(kind) * mark.clusters, data_header(kind, mark.clusters))
+    }
+}
+
+/// Bytes of the values of a cluster.
+fn values(kind: &Kind) -> u64 {
+    (kind.size.pixels() * kind.payload.bytes()) as u64
 }
 
 /// The header of the column `data`; its length does not depend on the rows.
@@ -88,7 +126,7 @@ impl Sink for NpzSink {
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
         let batch = batch.clusters();
         self.kind.check(batch)?;
-        let Some(Columns { data, x, y, runs, rows }) = &mut self.columns else {
+        let Some(Columns { data, x, y, runs }) = &mut self.columns else {
             return Err(self.kind.ended());
         };
         self.runs.clear();
@@ -107,36 +145,36 @@ impl Sink for NpzSink {
             |split| {
                 // Different files are written at the same time.
                 let places = || {
-                    x.write(split.rows as u64, &split.x)?;
-                    y.write(split.rows as u64, &split.y)
+                    x.write(&split.x)?;
+                    y.write(&split.y)
                 };
                 way.both(|| data.write(&split.data), places).map(|_| ())
             },
         )?;
-        *rows += batch.len() as u64;
+        self.marks.add(self.runs.len() as u64, batch);
         Ok(())
     }
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
-        let Columns { mut data, x, y, runs, rows } = self.columns.take().ok_or_else(|| self.kind.ended())?;
+        let mut columns = self.columns.take().ok_or_else(|| self.kind.ended())?;
         if Kind::is_nothing(provenance) {
             return Ok(Written::nowhere());
         }
-        write_frames(&mut data, runs, rows)?;
-        write_column(&mut data, "x", x)?;
-        write_column(&mut data, "y", y)?;
-        write_provenance(&mut data, provenance)?;
-        let complete = Kind::is_complete(provenance);
-        let (old, new) = (data_header(&self.kind, 0), data_header(&self.kind, rows));
-        Ok(Written::at(data.finish_with_header(&old, &new, complete)?))
+        let Err(fault) = columns.end(&self.kind, &self.marks.last(), provenance) else {
+            return Ok(Written::at(columns.data.finish_as(Kind::is_complete(provenance))?));
+        };
+        let Ok(reached) = columns.reached(&self.kind) else { return Err(fault) };
+        let part = self.marks.complete_what_fits(provenance, fault, reached, |mark, told| {
+            columns.cut(&self.kind, mark)?;
+            columns.end(&self.kind, mark, told)
+        })?;
+        part.at(columns.data.finish_aside()?)
     }
 }
 
-/// Writes the column `frame`, the number of a frame for each of its clusters, and removes the runs.
-fn write_frames(archive: &mut Archive, mut runs: Output, rows: u64) -> Result<()> {
-    let header = NpyHeader::write("'<u8'", &[rows]);
-    archive.start("frame", Some(header.len() as u64 + rows * NUMBER as u64))?;
-    archive.write(&header)?;
+/// Writes the column `frame`, the number of a frame for each of its clusters.
+fn write_frames(archive: &mut Archive, runs: &mut Output, rows: u64) -> Result<()> {
+    archive.start("frame", &NpyHeader::write("'<u8'", &[rows]))?;
     let path = runs.path().to_path_buf();
     let mut runs = BufReader::with_capacity(COPIED, runs.reread()?);
     let (mut left, mut number, mut clusters) = (rows, 0, 0);
@@ -163,25 +201,25 @@ fn write_frames(archive: &mut Archive, mut runs: Output, rows: u64) -> Result<()
 /// Writes the array `provenance`: JSON as one string of bytes.
 pub(super) fn write_provenance(archive: &mut Archive, provenance: &Provenance) -> Result<()> {
     let text = provenance.to_json();
-    let header = NpyHeader::write(&format!("'|S{}'", text.len()), &[]);
-    archive.start("provenance", Some((header.len() + text.len()) as u64))?;
-    archive.write(&header)?;
+    archive.start("provenance", &NpyHeader::write(&format!("'|S{}'", text.len()), &[]))?;
     archive.write(text.as_bytes())
 }
 
-/// Copies a column from its file into the archive, and removes the file.
-pub(super) fn write_column(archive: &mut Archive, name: &str, mut column: NpyRows) -> Result<()> {
-    let out = column.complete()?;
-    let path = out.path().to_path_buf();
-    let failed = |e| Error::io(&path, e);
-    let file = out.reread()?;
-    let bytes = file.metadata().map_err(failed)?.len();
-    archive.start(name, Some(bytes))?;
-    let mut left = bytes;
+/// Copies a column of unsigned integers of so many bytes each from its file, where more may stand, into the archive.
+pub(super) fn write_column(
+    archive: &mut Archive,
+    name: &str,
+    bytes: u64,
+    rows: u64,
+    column: &mut Output,
+) -> Result<()> {
+    archive.start(name, &NpyHeader::write(&format!("'<u{bytes}'"), &[rows]))?;
+    let path = column.path().to_path_buf();
+    let (file, mut left) = (column.reread()?, bytes * rows);
     let fill = |some: &mut Vec<u8>| {
         some.resize(left.min(COPIED as u64) as usize, 0);
         left -= some.len() as u64;
-        file.read_exact(some).map_err(failed)?;
+        file.read_exact(some).map_err(|e| Error::io(&path, e))?;
         Ok(!some.is_empty())
     };
     Way::Together.by_turns(&mut Default::default(), fill, |some| archive.write(some))

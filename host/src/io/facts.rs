@@ -50,35 +50,40 @@ impl Facts {
         [roi.xmin, roi.xmax, roi.ymin, roi.ymax]
     }
 
+    /// What is known, in words and as text.
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
+        self.values().into_iter().filter_map(|v| Some((v.what, v.text?))).collect()
+    }
+
     /// In what two series of frames differ, as far as both say it.
     pub fn mismatches(&self, other: &Facts) -> Vec<Mismatch> {
-        let mut all = Vec::new();
-        let mut note =
-            |grave, what, one: Option<String>, other: Option<String>, same: fn(&str, &str) -> bool| {
-                if let (Some(one), Some(other)) = (one, other)
-                    && !same(&one, &other)
-                {
-                    all.push(Mismatch { what, one, other, grave });
-                }
-            };
-        let text = |v: &Option<String>| v.clone().filter(|v| !v.trim().is_empty());
-        let sides = |v: &Option<[usize; 2]>| v.map(|[rows, cols]| format!("{rows} x {cols} pixels"));
-        let region = |v: &Option<[usize; 4]>| {
-            v.map(|[x0, x1, y0, y1]| format!("columns {x0} to {x1}, rows {y0} to {y1}"))
+        let differ = |(one, other): (Value, Value)| {
+            let (a, b) = (one.text?, other.text?);
+            let same = (one.same)(&a, &b);
+            (!same).then_some(Mismatch { what: one.what, one: a, other: b, grave: one.grave })
         };
-        let cell = |v: &Option<u8>| v.map(|c| c.to_string());
-        let equal: fn(&str, &str) -> bool = |a, b| a.trim().eq_ignore_ascii_case(b.trim());
-        note(true, "detector", text(&self.detector), text(&other.detector), equal);
-        note(true, "size of the whole detector", sides(&self.whole), sides(&other.whole), equal);
-        note(true, "region of interest", region(&self.region), region(&other.region), equal);
-        note(true, "gain", text(&self.gain), text(&other.gain), equal);
-        note(false, "exposure", text(&self.exposure), text(&other.exposure), same_time);
-        note(false, "period", text(&self.period), text(&other.period), same_time);
-        note(false, "temperature", text(&self.temperature), text(&other.temperature), same_temperature);
-        note(false, "firmware", text(&self.firmware), text(&other.firmware), equal);
-        note(false, "readout speed", text(&self.readout_speed), text(&other.readout_speed), equal);
-        note(false, "storage cell", cell(&self.storage_cell), cell(&other.storage_cell), equal);
-        all
+        self.values().into_iter().zip(other.values()).filter_map(differ).collect()
+    }
+
+    /// What can be compared.
+    fn values(&self) -> [Value; 10] {
+        let text = |v: &Option<String>| v.clone().filter(|v| !v.trim().is_empty());
+        let whole = self.whole.map(|[rows, cols]| format!("{rows} x {cols} pixels"));
+        let region = self.region.map(|[x0, x1, y0, y1]| format!("columns {x0} to {x1}, rows {y0} to {y1}"));
+        let grave = |what, text| Value { grave: true, what, text, same: equal };
+        let slight = |what, text, same| Value { grave: false, what, text, same };
+        [
+            grave("detector", text(&self.detector)),
+            grave("size of the whole detector", whole),
+            grave("region of interest", region),
+            grave("gain", text(&self.gain)),
+            slight("exposure", text(&self.exposure), same_time),
+            slight("period", text(&self.period), same_time),
+            slight("temperature", text(&self.temperature), same_temperature),
+            slight("firmware", text(&self.firmware), equal),
+            slight("readout speed", text(&self.readout_speed), equal),
+            slight("storage cell", self.storage_cell.map(|c| c.to_string()), equal),
+        ]
     }
 
     /// Checks that frames called `name`, which these facts are of, go together with others. Returns sentences about what
@@ -100,6 +105,20 @@ impl Facts {
         }
         Ok(grave.iter().chain(&slight).map(|m| format!("{name}: other {}", sentence(m))).collect())
     }
+}
+
+/// One of the facts.
+struct Value {
+    /// As [`Mismatch::grave`] for one that differs.
+    grave: bool,
+    what: &'static str,
+    text: Option<String>,
+    /// Whether two texts mean the same.
+    same: fn(&str, &str) -> bool,
+}
+
+fn equal(a: &str, b: &str) -> bool {
+    a.trim().eq_ignore_ascii_case(b.trim())
 }
 
 /// Seconds of `10us`.

@@ -7,7 +7,7 @@ use scheidegg_finder::{Error, FrameNote, Result};
 use super::archive::Archive;
 use super::beside::{self, Sum};
 use super::columns::{write_column, write_provenance};
-use super::npy::NpyRows;
+use super::marks::{Mark, Marks};
 use super::output::{Output, Place};
 use super::{Batch, Sink, Written};
 use crate::provenance::{How, Provenance};
@@ -51,6 +51,7 @@ fn row(batch: &Batch<'_>, k: usize) -> [Option<u64>; COLUMNS.len()] {
 struct CsvTable {
     path: PathBuf,
     out: Option<Output>,
+    marks: Marks,
     sum: Sum,
     lines: Vec<u8>,
 }
@@ -59,8 +60,10 @@ impl CsvTable {
     fn create(place: Place) -> Result<CsvTable> {
         let path = place.path.clone();
         let out = Some(Output::create_or_stream(place)?);
-        let mut table = CsvTable { path, out, sum: Sum::default(), lines: Vec::new() };
+        let (marks, sum) = (Marks::new(0), Sum::default());
+        let mut table = CsvTable { path, out, marks, sum, lines: Vec::new() };
         table.put(|lines| lines.write_record(COLUMNS))?;
+        table.marks = Marks::new(table.lines.len() as u64);
         Ok(table)
     }
 
@@ -83,11 +86,16 @@ impl Sink for CsvTable {
     }
 
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
-        self.put(|lines| (0..batch.clusters().frames()).try_for_each(|k| lines.serialize(row(batch, k))))
+        self.put(|lines| (0..batch.clusters().frames()).try_for_each(|k| lines.serialize(row(batch, k))))?;
+        self.marks.add(self.lines.len() as u64, batch.clusters());
+        Ok(())
     }
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
-        let out = self.out.take().ok_or_else(|| ended(&self.path))?;
+        let mut out = self.out.take().ok_or_else(|| ended(&self.path))?;
+        if let Err(fault) = out.flush() {
+            return self.marks.finish_what_fits(out, provenance, fault, |_, _| Ok(()));
+        }
         beside::finish(out, self.sum.behind(&[]), provenance)
     }
 }
@@ -96,9 +104,46 @@ impl Sink for CsvTable {
 /// where it does not know the value.
 struct NpzTable {
     path: PathBuf,
-    archive: Option<(Archive, Vec<NpyRows>)>,
+    columns: Option<Columns>,
+    marks: Marks,
     known: [bool; COLUMNS.len()],
     values: Vec<u64>,
+}
+
+/// A `.npz` file on its way: a file for each column, of which none has a name.
+struct Columns {
+    archive: Archive,
+    files: Vec<Output>,
+}
+
+/// Bytes of a value.
+const VALUE: u64 = 8;
+
+impl Columns {
+    /// Completes the archive with the frames up to a mark; it has no name yet.
+    fn end(&mut self, known: [bool; COLUMNS.len()], mark: &Mark, provenance: &Provenance) -> Result<()> {
+        for ((name, file), known) in COLUMNS.iter().zip(&mut self.files).zip(known) {
+            // Without frames every column is there, empty.
+            if known || mark.frames == 0 {
+                write_column(&mut self.archive, name, VALUE, mark.frames, file)?;
+            }
+        }
+        write_provenance(&mut self.archive, provenance)?;
+        self.archive.end()
+    }
+
+    /// Bytes that have reached all files.
+    fn reached(&mut self) -> Result<u64> {
+        // Where one of them has no room, as much as has.
+        self.files.iter_mut().for_each(|file| drop(file.flush()));
+        self.files.iter().try_fold(u64::MAX, |least, file| Ok(least.min(file.reached()?)))
+    }
+
+    /// Goes back to a mark.
+    fn cut(&mut self, mark: &Mark) -> Result<()> {
+        self.archive.clear()?;
+        self.files.iter_mut().try_for_each(|file| file.cut(mark.bytes))
+    }
 }
 
 impl NpzTable {
@@ -106,9 +151,9 @@ impl NpzTable {
         let path = place.path.clone();
         let archive = Archive::create(place)?;
         // Each under the archive's name, which none of them is ever given: so complaints name the archive.
-        let columns = COLUMNS.iter().map(|_| NpyRows::create(&path, "'<u8'", &[])).collect::<Result<_>>()?;
-        let known = [false; COLUMNS.len()];
-        Ok(NpzTable { path, archive: Some((archive, columns)), known, values: Vec::new() })
+        let files = COLUMNS.iter().map(|_| Output::create(&path)).collect::<Result<_>>()?;
+        let (columns, marks) = (Some(Columns { archive, files }), Marks::spread());
+        Ok(NpzTable { path, columns, marks, known: [false; COLUMNS.len()], values: Vec::new() })
     }
 }
 
@@ -118,34 +163,33 @@ impl Sink for NpzTable {
     }
 
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
-        let Some((_, columns)) = &mut self.archive else { return Err(ended(&self.path)) };
+        let Some(Columns { files, .. }) = &mut self.columns else { return Err(ended(&self.path)) };
         let frames = batch.clusters().frames();
-        let outcome = columns.iter_mut().enumerate().try_for_each(|(c, column)| {
+        for (c, file) in files.iter_mut().enumerate() {
             self.values.clear();
             for k in 0..frames {
                 let value = row(batch, k)[c];
                 self.known[c] |= value.is_some();
                 self.values.push(value.unwrap_or(UNKNOWN));
             }
-            column.write(frames as u64, bytemuck::cast_slice(&self.values))
-        });
-        if outcome.is_err() {
-            // Some columns have the batch and some do not.
-            self.archive = None;
+            file.write(bytemuck::cast_slice(&self.values))?;
         }
-        outcome
+        self.marks.add(VALUE * frames as u64, batch.clusters());
+        Ok(())
     }
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
-        let (mut archive, columns) = self.archive.take().ok_or_else(|| ended(&self.path))?;
-        for ((name, column), known) in COLUMNS.iter().zip(columns).zip(self.known) {
-            // Without frames every column is there, empty.
-            if known || provenance.frames == 0 {
-                write_column(&mut archive, name, column)?;
-            }
-        }
-        write_provenance(&mut archive, provenance)?;
-        Ok(Written::at(archive.finish_as(provenance.ended.how == How::Complete)?))
+        let mut columns = self.columns.take().ok_or_else(|| ended(&self.path))?;
+        let Err(fault) = columns.end(self.known, &self.marks.last(), provenance) else {
+            return Ok(Written::at(columns.archive.finish_as(provenance.ended.how == How::Complete)?));
+        };
+        let Ok(reached) = columns.reached() else { return Err(fault) };
+        let there = |mark: &Mark| mark.bytes <= reached;
+        let part = self.marks.complete_what_fits(provenance, fault, there, |mark, told| {
+            columns.cut(mark)?;
+            columns.end(self.known, mark, told)
+        })?;
+        part.at(columns.archive.finish_aside()?)
     }
 }
 

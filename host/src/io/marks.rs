@@ -1,6 +1,7 @@
 //! Where a result can be cut when there is no room for all of it.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 use scheidegg_finder::{Clusters, Error, Result};
 
@@ -8,12 +9,22 @@ use super::output::{GATHERED, Output};
 use super::{Written, beside};
 use crate::provenance::{Ending, How, Provenance};
 
-/// The ends of the batches in a result, so far as they may not have reached the file yet.
+/// The ends of the batches in a result, so far as they may be asked for.
 #[derive(Debug)]
 pub(crate) struct Marks {
-    /// The last one that is in the file for sure, and those after it.
     all: VecDeque<Mark>,
+    /// For a result that needs room at its end, so that it may be cut far before what was written last: the mark of every
+    /// so many batches from its start on, and the last one. Without, the last one that is in the file for sure, and
+    /// those after it.
+    every: Option<u64>,
+    batches: u64,
 }
+
+/// The most marks that are kept.
+const MOST: usize = 8192;
+
+/// How much of what was written is tried, when there is no room for what is missing at its end.
+const SHARES: [f64; 14] = [1.0, 0.97, 0.94, 0.88, 0.82, 0.76, 0.7, 0.6, 0.5, 0.35, 0.25, 0.12, 0.06, 0.015];
 
 /// The end of a batch, and what comes before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,18 +39,45 @@ pub(crate) struct Mark {
 impl Marks {
     /// Behind a header of so many bytes.
     pub fn new(header: u64) -> Marks {
-        Marks { all: VecDeque::from([Mark { bytes: header, ..Mark::default() }]) }
+        let start = Mark { bytes: header, ..Mark::default() };
+        Marks { all: VecDeque::from([start]), every: None, batches: 0 }
+    }
+
+    /// From the start of a result on.
+    pub fn spread() -> Marks {
+        Marks { every: Some(1), ..Marks::new(0) }
+    }
+
+    /// The end of the last batch.
+    pub fn last(&self) -> Mark {
+        self.all.back().copied().unwrap_or_default()
     }
 
     /// Notes a batch that was written as so many bytes.
     pub fn add(&mut self, bytes: u64, batch: &Clusters<'_>) {
-        let before = self.all.back().copied().unwrap_or_default();
+        let before = self.last();
         let end = Mark {
             bytes: before.bytes + bytes,
             frames: before.frames + batch.frames() as u64,
             clusters: before.clusters + batch.len() as u64,
             last_frame: batch.numbers().last().copied().or(before.last_frame),
         };
+        if let Some(every) = &mut self.every {
+            if !self.batches.is_multiple_of(*every) {
+                self.all.pop_back();
+            }
+            if self.all.len() == MOST {
+                *every *= 2;
+                let mut stays = false;
+                self.all.retain(|_| {
+                    stays = !stays;
+                    stays
+                });
+            }
+            self.batches += 1;
+            self.all.push_back(end);
+            return;
+        }
         self.all.push_back(end);
         while self.all.get(1).is_some_and(|m| m.bytes + GATHERED as u64 <= end.bytes) {
             self.all.pop_front();
@@ -60,21 +98,45 @@ impl Marks {
     ) -> Result<Written> {
         let Ok(mark) = self.cut(&mut out) else { return Err(fault) };
         end(&mut out, &mark)?;
+        let part = Part::new(&mark, provenance, fault);
         let path = out.finish_aside()?;
-        let told = Provenance {
-            frames: mark.frames,
-            last_frame: mark.last_frame,
-            clusters: mark.clusters,
-            ended: Ending { how: How::NotWritten, why: Some(fault.to_string()) },
-            ..provenance.clone()
-        };
         // Where there was no room for the result there may be none for this; the name says that it is a part.
-        let beside = beside::put(&path, &told).unwrap_or_default();
-        if provenance.ended.how == How::NotWritten {
-            return Ok(Written { paths: [path].into_iter().chain(beside).collect() });
+        let beside = beside::put(&path, &part.provenance).unwrap_or_default();
+        let mut written = part.at(path)?;
+        written.paths.extend(beside);
+        Ok(written)
+    }
+
+    /// Completes as much of a result as fits together with what is still missing at its end. `complete` goes back to a mark and
+    /// completes the result there; it is called with marks that `reached` says are written, further and further back.
+    ///
+    /// # Errors
+    /// The fault, where nothing fits.
+    pub fn complete_what_fits(
+        &self,
+        provenance: &Provenance,
+        fault: Error,
+        reached: impl Fn(&Mark) -> bool,
+        mut complete: impl FnMut(&Mark, &Provenance) -> Result<()>,
+    ) -> Result<Part> {
+        let there = self.all.partition_point(reached);
+        let Some(last) = there.checked_sub(1).map(|k| self.all[k]) else { return Err(fault) };
+        let mut part = Part::new(&last, provenance, fault);
+        let mut tried = None;
+        for share in SHARES {
+            let most = (share * last.frames as f64) as u64;
+            let fits = |m: &Mark| m.frames <= most;
+            let Some(mark) = self.all.iter().take(there).rev().find(|m| fits(m)) else { break };
+            if mark.frames == 0 || tried == Some(*mark) {
+                continue;
+            }
+            tried = Some(*mark);
+            part.move_to(mark);
+            if complete(mark, &part.provenance).is_ok() {
+                return Ok(part);
+            }
         }
-        let last = mark.last_frame.map_or("no frame".to_string(), |n| format!("frame {n}"));
-        Err(Error::file(path, format!("holds the result up to and with {last} only: {fault}")))
+        Err(part.fault)
     }
 
     /// Cuts a result whose file is full behind the last batch that is in it as a whole.
@@ -94,6 +156,46 @@ impl Marks {
     }
 }
 
+/// A result that has only a part of what it was to have.
+#[derive(Debug)]
+pub(crate) struct Part {
+    fault: Error,
+    /// Whether the run knows of the fault already.
+    known: bool,
+    pub provenance: Provenance,
+}
+
+impl Part {
+    fn new(mark: &Mark, provenance: &Provenance, fault: Error) -> Part {
+        let known = provenance.ended.how == How::NotWritten;
+        let mut provenance = provenance.clone();
+        if !known {
+            provenance.ended = Ending { how: How::NotWritten, why: Some(fault.to_string()) };
+        }
+        let mut part = Part { fault, known, provenance };
+        part.move_to(mark);
+        part
+    }
+
+    fn move_to(&mut self, mark: &Mark) {
+        self.provenance.frames = mark.frames;
+        self.provenance.last_frame = mark.last_frame;
+        self.provenance.clusters = mark.clusters;
+    }
+
+    /// What is to be said of the file, which is complete under this name.
+    ///
+    /// # Errors
+    /// When the run does not know of the fault yet: with the name, and how far the file goes.
+    pub fn at(&self, path: PathBuf) -> Result<Written> {
+        if self.known {
+            return Ok(Written::at(path));
+        }
+        let last = self.provenance.last_frame.map_or("no frame".to_string(), |n| format!("frame {n}"));
+        Err(Error::file(path, format!("holds the result up to and with {last} only: {}", self.fault)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -101,6 +203,66 @@ mod tests {
     use scheidegg_finder::{ClusterSize, ClustersBuf, Payload, Shape};
 
     use super::*;
+
+    fn batch(frames: u64) -> ClustersBuf {
+        let shape = Shape { rows: 9, cols: 9 };
+        let mut batch = ClustersBuf::new(shape, ClusterSize::square(3).unwrap(), Payload::I32);
+        (0..frames).for_each(|k| batch.push_frame(k, &[0; 40]));
+        batch
+    }
+
+    #[test]
+    fn marks_that_are_spread_go_back_to_the_start_and_stay_few() {
+        let mut marks = Marks::spread();
+        for k in 1..=50_000u64 {
+            marks.add(3, &batch(1).view());
+            assert!(marks.all.len() <= MOST);
+            assert_eq!(marks.last(), Mark { bytes: 3 * k, frames: k, clusters: k, last_frame: Some(0) });
+        }
+        let frames: Vec<u64> = marks.all.iter().map(|m| m.frames).collect();
+        assert_eq!(frames[..4], [0, 8, 16, 24]);
+        assert!(frames.windows(2).all(|w| w[0] < w[1] && w[1] - w[0] <= 8));
+    }
+
+    /// Fault: marks beyond what was written are tried, or one twice, or the fault is forgotten.
+    #[test]
+    fn marks_are_tried_from_the_last_one_that_is_written_until_one_fits() {
+        let mut marks = Marks::spread();
+        (0..100).for_each(|_| marks.add(10, &batch(2).view()));
+        let known = Provenance { frames: 200, clusters: 200, last_frame: Some(1), ..Provenance::default() };
+        for fits in [0, 1, 2, 3, 77, 140, 179, 180, 300] {
+            let mut tried = Vec::new();
+            let fault = Error::Other("the disk is full".into());
+            let part = marks.complete_what_fits(
+                &known,
+                fault,
+                |m| m.bytes <= 905,
+                |mark, told| {
+                    assert_eq!((told.frames, told.clusters), (mark.frames, mark.clusters));
+                    assert_eq!((told.last_frame, told.ended.how), (Some(1), How::NotWritten));
+                    tried.push(mark.frames);
+                    if mark.frames <= fits { Ok(()) } else { Err(Error::Other("still full".into())) }
+                },
+            );
+            assert_eq!(tried[0], 180);
+            assert!(tried.windows(2).all(|w| w[0] > w[1] && w[1] > 0), "{tried:?}");
+            match part {
+                Ok(part) => {
+                    assert_eq!(
+                        (part.provenance.frames, tried.last()),
+                        (*tried.last().unwrap(), Some(&part.provenance.frames))
+                    );
+                    assert!(part.provenance.frames <= fits);
+                    let said = part.at("a.npz".into()).unwrap_err().to_string();
+                    assert_eq!(said, "a.npz: holds the result up to and with frame 1 only: the disk is full");
+                }
+                Err(e) => {
+                    assert!(fits < 2, "{fits}: {tried:?}");
+                    assert_eq!(e.to_string(), "the disk is full");
+                }
+            }
+        }
+    }
 
     /// Fault: a cut behind bytes that were gathered and never reached the file.
     #[test]

@@ -101,9 +101,11 @@ impl Kind {
         !matches!(provenance.ended.how, How::Stopped | How::Fault | How::NotWritten)
     }
 
-    /// Whether a result ends before its first frame: then nothing is left, and what had its name stays.
+    /// Whether a result of a run ends before its first frame: then nothing is left, and what had its name stays. A provenance
+    /// that tells no inputs is that of no run.
     pub fn is_nothing(provenance: &Provenance) -> bool {
-        provenance.frames == 0 && !Self::is_complete(provenance)
+        let of_run = provenance.inputs.iter().any(|input| input.role == "data");
+        provenance.frames == 0 && (of_run || !Self::is_complete(provenance))
     }
 
     /// The error for a sink that was finished before.

@@ -8,7 +8,7 @@ use super::Info;
 use crate::io::npz::Npz;
 use crate::io::origin::Beside;
 use crate::io::table::TableReader;
-use crate::io::{Checksum, ClustReader, Results, cluster_file_kinds, load_pedestal};
+use crate::io::{Checksum, ClustReader, Results, cluster_file_kinds, load_pedestal, load_pedestal_facts};
 
 /// A `.npz` file: clusters, a pedestal, or any arrays.
 pub(super) fn of_npz(path: &Path) -> Result<Info> {
@@ -39,6 +39,10 @@ fn of_pedestal(path: &Path) -> Info {
             info.row("checksum", CHECKED);
         }
         Err(e) => info.faults.push(e.to_string()),
+    }
+    match load_pedestal_facts(path) {
+        Ok(facts) => facts.rows().into_iter().for_each(|(what, value)| info.row(what, value)),
+        Err(e) => info.fault(e.to_string()),
     }
     match Npz::open(path).and_then(|mut npz| npz.json("provenance")) {
         Ok(provenance) => info.provenance = provenance,

@@ -1,7 +1,5 @@
 //! `.npy` files written row by row, whole only at the end.
 
-use std::path::PathBuf;
-
 use ndarray::ArrayView2;
 use scheidegg_finder::{Error, Result, Shape};
 
@@ -49,22 +47,11 @@ impl NpyRows {
         Ok(())
     }
 
-    /// Writes the header anew, with the rows so far, and lends the file.
-    pub fn complete(&mut self) -> Result<&mut Output> {
-        self.out.write_over_start(&NpyHeader::write(&self.descr, &self.shape))?;
-        Ok(&mut self.out)
-    }
-
     /// The complete file, still without its name, and its header.
     pub fn end(mut self) -> Result<(Output, Vec<u8>)> {
-        self.complete()?;
-        Ok((self.out, NpyHeader::write(&self.descr, &self.shape)))
-    }
-
-    /// Gives the file a name, its own for sure where all rows are there that were to be.
-    pub fn finish_as(mut self, complete: bool) -> Result<PathBuf> {
-        self.complete()?;
-        self.out.finish_as(complete)
+        let header = NpyHeader::write(&self.descr, &self.shape);
+        self.out.write_over_start(&header)?;
+        Ok((self.out, header))
     }
 }
 
@@ -108,7 +95,7 @@ impl NpyFrames {
     /// # Errors
     /// As [`Output::finish`].
     pub fn finish(self) -> Result<()> {
-        self.rows.finish_as(true).map(|_| ())
+        self.rows.end()?.0.finish().map(|_| ())
     }
 }
 

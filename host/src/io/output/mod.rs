@@ -103,7 +103,9 @@ impl Output {
     /// Works on the file, if nothing went wrong before, and remembers if something does now.
     fn with<T>(&mut self, work: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>) -> Result<T> {
         self.unbroken()?;
-        self.attempt(work).map_err(|e| failed(&self.place.path, e))
+        let done = work(self.file.as_mut().expect("nothing is written after the end"));
+        self.broken = done.is_err();
+        done.map_err(|e| failed(&self.place.path, e))
     }
 
     fn unbroken(&self) -> Result<()> {
@@ -112,22 +114,6 @@ impl Output {
             return Err(Error::file(self.path(), what));
         }
         Ok(())
-    }
-
-    /// Works on the file and remembers if something goes wrong, for whoever needs the system's own error.
-    pub(crate) fn attempt<T>(
-        &mut self,
-        work: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let done = work(self.file.as_mut().expect("nothing is written after the end"));
-        // What a signal interrupted is tried again by the one who asked for it.
-        self.broken |= done.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted);
-        done
-    }
-
-    /// Whether something could not be written.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken
     }
 
     /// Hands everything that was gathered to the system.

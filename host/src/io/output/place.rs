@@ -239,7 +239,7 @@ fn beside(target: &Path, like: &Path, n: u64) -> PathBuf {
     let stem = target.file_stem().unwrap_or_default();
     let mut name = shortened(stem, LONGEST_NAME.saturating_sub(end.len()));
     name.push(end);
-    folder_of(target).join(name)
+    target.with_file_name(name)
 }
 
 /// A name of at most so many bytes.
@@ -263,7 +263,7 @@ mod tests {
     fn names_beside_keep_the_extension_and_fit() {
         let name = |target: &str, n| beside(Path::new(target), Path::new(target), n).display().to_string();
         assert_eq!(name("a/clusters.npz", 1), "a/clusters.partial.npz");
-        assert_eq!(name("clusters.npz", 2), "./clusters.partial-2.npz");
+        assert_eq!(name("clusters.npz", 2), "clusters.partial-2.npz");
         assert_eq!(name("a/b.c.npy", 1), "a/b.c.partial.npy");
         assert_eq!(name("a/plain", 1), "a/plain.partial");
         let long = format!("a/{}.clust", "ä".repeat(124));
