@@ -234,6 +234,8 @@ fn the_core_is_that_of_the_definition() {
         ("narrow", vec![(98, 3), (99, 40), (100, 100), (101, 52), (102, 4)]),
         ("leaning", (0..30).map(|i| (60 + i, (30 - i) as u32 * 3)).collect()),
         ("at zero", vec![(0, 50), (1, 80), (2, 30), (3, 10), (40, 3)]),
+        // Where it ends depends on where it begins: from other quartiles on it has other cores.
+        ("far apart", vec![(4, 4), (12, 8), (26, 4)]),
         (
             "two peaks",
             (0..21)

@@ -64,18 +64,15 @@ impl Spectrum {
         for _ in 0..200 {
             let reach = (2.0 * width).max(1.0);
             let (low, high) = (mean - reach, mean + reach);
-            let first = (low + 0.5).floor().max(0.0) as usize;
             let (mut n, mut m, mut q) = (0.0, 0.0, 0.0);
-            for (i, &count) in self.bins.iter().enumerate().skip(first) {
+            for (i, &count) in self.bins.iter().enumerate() {
                 // The part of the bin that lies inside, its entries evenly spread: the cut would jump otherwise.
                 let (from, to) = ((i as f64 - 0.5).max(low), (i as f64 + 0.5).min(high));
-                if from >= to {
-                    break;
-                }
-                let (part, from_mean) = (count as f64 * (to - from), 0.5 * (from + to) - mean);
+                let inside = (to - from).max(0.0);
+                let (part, from_mean) = (count as f64 * inside, 0.5 * (from + to) - mean);
                 n += part;
                 m += part * from_mean;
-                q += part * (from_mean * from_mean + (to - from) * (to - from) / 12.0);
+                q += part * (from_mean * from_mean + inside * inside / 12.0);
             }
             if n == 0.0 {
                 break;

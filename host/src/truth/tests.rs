@@ -108,6 +108,25 @@ fn each_cluster_is_matched_extra_or_false() {
     }
 }
 
+/// Photons of a window are counted up to four, and more are as many.
+#[test]
+fn many_photons_of_a_cluster_are_four_or_more() {
+    let s = Simulation { rows: 30, cols: 40, photons_per_frame: 600.0, ..Simulation::default() };
+    let simulator = s.without_faults().build().unwrap();
+    let (mut buf, mut expected, mut most) = (empty(simulator.shape()), [0; 5], 0);
+    for k in 0..60 {
+        let inside = |p: &(usize, usize)| (14..17).contains(&p.0) && (19..22).contains(&p.1);
+        let count = simulator.photons(k).iter().map(|p| p.pixel()).filter(inside).count();
+        expected[count.min(4)] += 1;
+        most = most.max(count);
+        push(&mut buf, k, vec![(15, 20, point(900))]);
+    }
+    let mut truth = Truth::new(simulator, size());
+    truth.add(&buf.view()).unwrap();
+    assert_eq!(truth.summary().photons_a_cluster, expected);
+    assert!(most > 6 && expected[2..].iter().all(|n| *n > 0), "{expected:?}, up to {most}");
+}
+
 #[test]
 fn the_nearest_pair_is_taken_first() {
     let (simulator, k, (row, col)) = one_photon();
@@ -263,6 +282,7 @@ fn batches_and_their_order_do_not_matter() {
     let mut whole = Truth::new(simulator.clone(), size());
     whole.add(&found.view()).unwrap();
     let mut parts = Truth::new(simulator.clone(), size()).numbered_from(1000);
+    assert_eq!(Sink::name(&parts), "truth");
     for k in (0..20).rev() {
         let mut one = empty(simulator.shape());
         one.push_frame(1000 + k as u64, found.view().frame_bytes(k));
