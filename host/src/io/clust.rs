@@ -19,6 +19,9 @@ use super::pieces::Pieces;
 use super::{Batch, Checksum, Kind, Results, Sink, Written};
 use crate::provenance::Provenance;
 
+/// Bytes read at once.
+const READ: usize = 1 << 20;
+
 /// Bytes before the records of a frame.
 pub(super) const FRAME_HEADER: usize = 8;
 
@@ -148,7 +151,7 @@ impl ClustReader {
     pub(super) fn open_alone(path: &Path, size: ClusterSize, payload: Payload) -> Result<ClustReader> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let bytes = file.metadata().map_err(|e| Error::io(path, e))?.len();
-        let from = BufReader::with_capacity(1 << 20, file);
+        let from = BufReader::with_capacity(READ, file);
         Ok(ClustReader::of(path.to_path_buf(), from, bytes, size, payload))
     }
 }

@@ -210,3 +210,197 @@ impl LocalHeader {
         self.flags & 1 << 3 != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{Cursor, Write};
+
+    use zip::write::SimpleFileOptions;
+    use zip::{CompressionMethod, ZipWriter};
+
+    use super::*;
+
+    fn array(descr: &str, sides: &[u64], bytes: &[u8]) -> Vec<u8> {
+        [NpyHeader::write(&format!("'{descr}'"), sides), bytes.to_vec()].concat()
+    }
+
+    /// An archive in memory.
+    fn zipped(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, bytes) in members {
+            zip.start_file(format!("{name}.npy"), SimpleFileOptions::default().compression_method(method))
+                .unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        zip.finish().unwrap().into_inner()
+    }
+
+    /// An archive as those write it who cannot go back: sizes and CRC-32 stand behind each member, not before it.
+    fn streamed(members: &[(&str, &[u8])], behind: &[u8]) -> Vec<u8> {
+        let mut zip = ZipWriter::new_stream(Vec::new());
+        for (name, bytes) in members {
+            let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+            zip.start_file(format!("{name}.npy"), options).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        let all = zip.finish().unwrap().into_inner();
+        if behind.is_empty() {
+            return all;
+        }
+        // The directory starts later by what lies before it; the end of the archive says where.
+        let end = all.len() - 22;
+        let start = u32::from_le_bytes(all[end + 16..end + 20].try_into().unwrap());
+        let moved = (start + behind.len() as u32).to_le_bytes();
+        let (before, directory) = all.split_at(start as usize);
+        [before, behind, &directory[..directory.len() - 6], &moved, &directory[directory.len() - 2..]]
+            .concat()
+    }
+
+    #[test]
+    fn archives_of_any_writer_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let (a, b) = (array("<u2", &[3], &[1, 0, 2, 0, 3, 0]), array("|u1", &[1000], &[7; 1000]));
+        let members: [(&str, &[u8]); 2] = [("a", &a), ("b", &b)];
+        for content in [
+            zipped(&members, CompressionMethod::Stored),
+            zipped(&members, CompressionMethod::Deflated),
+            streamed(&members, &[]),
+        ] {
+            fs::write(&path, content).unwrap();
+            let mut npz = Npz::open(&path).unwrap();
+            let mut names = npz.names();
+            names.sort();
+            assert_eq!(names, ["a", "b"]);
+            let read = npz.need("a").unwrap().values::<u16>("a", &path).unwrap();
+            assert_eq!(read, [1, 2, 3]);
+            assert_eq!(npz.need("b").unwrap().values::<u8>("b", &path).unwrap(), [7; 1000]);
+            assert!(npz.array("c").unwrap().is_none());
+            let said = npz.need("c").unwrap_err().to_string();
+            assert!(said.contains("a.npz: has no array c (found: ") && said.contains('b'), "{said}");
+        }
+        fs::write(&path, zipped(&[], CompressionMethod::Stored)).unwrap();
+        let said = Npz::open(&path).unwrap().need("c").unwrap_err().to_string();
+        assert!(said.ends_with("a.npz: has no array c (found: none)"), "{said}");
+    }
+
+    /// Members that the directory does not name, and one that says something else before the member than there.
+    #[test]
+    fn what_the_directory_does_not_name_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let a = array("<u2", &[1], &[1, 0]);
+        let bytes = 30 + "a.npy".len() + a.len();
+        let refused = |content: Vec<u8>| {
+            fs::write(&path, content).unwrap();
+            Npz::open(&path).err().map(|e| e.to_string())
+        };
+        // Where sizes may stand behind a member there is room for these, and for nothing more.
+        let known = streamed(&[("a", &a)], &[]);
+        let start = known.windows(4).position(|w| w == b"PK\x01\x02").unwrap();
+        let sizes = start - bytes;
+        assert_eq!(refused(streamed(&[("a", &a)], &vec![0; 24 - sizes])), None);
+        let said = refused(streamed(&[("a", &a)], &vec![0; 25 - sizes])).unwrap();
+        let words =
+            format!("a.npz: is not a whole .npz file: its directory does not name what lies at byte {bytes}");
+        assert!(said.ends_with(&words), "{said}");
+        // Where they stand before it there is room for nothing.
+        let mut plain = streamed(&[("a", &a)], &[]);
+        plain[6] &= !8;
+        plain[start + 8] &= !8;
+        let crc = crc32fast::hash(&a).to_le_bytes();
+        plain[14..18].copy_from_slice(&crc);
+        assert!(refused(plain.clone()).unwrap().ends_with(&words));
+        plain[14] ^= 1;
+        let said = refused(plain).unwrap();
+        assert!(
+            said.ends_with("its directory and the header at byte 0 do not say the same of a.npy"),
+            "{said}"
+        );
+        let mut renamed = streamed(&[("a", &a)], &[]);
+        renamed[30] = b'c';
+        assert!(refused(renamed).unwrap().ends_with("do not say the same of a.npy"));
+    }
+
+    #[test]
+    fn members_may_lie_in_another_order_than_the_directory_names_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let (a, b) = (array("|u1", &[2], &[1, 2]), array("|u1", &[2], &[3, 4]));
+        let all = zipped(&[("a", &a), ("b", &b)], CompressionMethod::Stored);
+        let start = all.windows(4).position(|w| w == b"PK\x01\x02").unwrap();
+        let second = start + 4 + all[start + 4..].windows(4).position(|w| w == b"PK\x01\x02").unwrap();
+        let end = all.len() - 22;
+        let turned = [&all[..start], &all[second..end], &all[start..second], &all[end..]].concat();
+        fs::write(&path, turned).unwrap();
+        let mut npz = Npz::open(&path).unwrap();
+        for (name, values) in [("a", [1, 2]), ("b", [3, 4])] {
+            assert_eq!(npz.need(name).unwrap().values::<u8>(name, &path).unwrap(), values);
+        }
+    }
+
+    #[test]
+    fn a_compressed_array_is_as_long_as_promised_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let b = array("|u1", &[1000], &[7; 1000]);
+        let good = zipped(&[("b", &b)], CompressionMethod::Deflated);
+        let start = good.windows(4).position(|w| w == b"PK\x01\x02").unwrap();
+        let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut content = good.clone();
+            change(&mut content);
+            fs::write(&path, content).unwrap();
+            Npz::open(&path).unwrap().array("b").unwrap_err().to_string()
+        };
+        // The uncompressed size, before the member and in the directory.
+        let promise = |by: i64| {
+            move |content: &mut Vec<u8>| {
+                for at in [22, start + 24] {
+                    let size = (b_len() as i64 + by) as u32;
+                    content[at..at + 4].copy_from_slice(&size.to_le_bytes());
+                }
+            }
+        };
+        fn b_len() -> usize {
+            array("|u1", &[1000], &[7; 1000]).len()
+        }
+        let said = refused(&promise(5));
+        let words = format!("array b unpacks to {} bytes, {} were promised", b.len(), b.len() + 5);
+        assert!(said.ends_with(&words), "{said}");
+        let said = refused(&promise(-5));
+        let words = format!("array b unpacks to {} bytes, {} were promised", b.len() - 4, b.len() - 5);
+        assert!(said.ends_with(&words), "{said}");
+        let said = refused(&|content: &mut Vec<u8>| content[40..44].fill(0xff));
+        assert!(
+            said.contains("array b cannot be unpacked: ") && said.contains("copy the file again"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn provenance_is_a_string_of_json_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let json = |member: Option<Vec<u8>>| {
+            let all: Vec<(&str, &[u8])> = member.iter().map(|m| ("said", m.as_slice())).collect();
+            fs::write(&path, zipped(&all, CompressionMethod::Stored)).unwrap();
+            Npz::open(&path).unwrap().json("said")
+        };
+        assert_eq!(json(None).unwrap(), None);
+        let text = |text: &[u8]| array(&format!("|S{}", text.len()), &[], text);
+        // Filled up with zeros or not.
+        for said in [&b"{\"a\": 3}"[..], b"{\"a\": 3}\0\0\0"] {
+            assert_eq!(json(Some(text(said))).unwrap().unwrap()["a"], 3);
+        }
+        for (member, words) in [
+            (array("|u1", &[2], b"{}"), "array said is |u1 [2], expected a string of bytes"),
+            (text(b"[1]"), "array said is no JSON object"),
+            (text(b"{\"a\""), "array said is no JSON: "),
+            (text(b"\0"), "array said is no JSON: "),
+        ] {
+            let said = json(Some(member)).unwrap_err().to_string();
+            assert!(said.contains("a.npz: ") && said.contains(words), "{said}");
+        }
+    }
+}

@@ -262,3 +262,200 @@ impl Results for TableReader {
         self.provenance.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::io::archive::write_npz;
+    use crate::io::npy::NpyHeader;
+
+    fn array(descr: &str, sides: &[u64], bytes: &[u8]) -> Vec<u8> {
+        let descr = if descr.starts_with('[') { descr.to_string() } else { format!("'{descr}'") };
+        [NpyHeader::write(&descr, sides), bytes.to_vec()].concat()
+    }
+
+    fn in_fortran_order(array: &[u8]) -> Vec<u8> {
+        let at = array.windows(5).position(|w| w == b"False").unwrap();
+        [&array[..at], b"True ", &array[at + 5..]].concat()
+    }
+
+    /// Columns of two clusters of 2x2, of which one is another.
+    fn open(path: &Path, name: &str, instead: Vec<u8>) -> Result<TableReader> {
+        let good = |name: &str| match name {
+            "frame" => array("<u8", &[2], bytemuck::cast_slice(&[7u64, 9])),
+            "data" => array("<i2", &[2, 2, 2], bytemuck::cast_slice(&[1i16, 2, 3, 4, 5, 6, 7, 8])),
+            _ => array("<u2", &[2], bytemuck::cast_slice(&[3u16, 4])),
+        };
+        let all = NAMES.map(|n| (n, if n == name { instead.clone() } else { good(n) }));
+        write_npz(path, &all).unwrap();
+        TableReader::open(path)
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_named_with_what_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let rows = "expected one row a cluster";
+        let one = "expected one integer a cluster";
+        for (name, instead, words) in [
+            ("frame", array("<u8", &[], &[0; 8]), format!("array frame has shape [], frame has []: {rows}")),
+            ("x", array("<u2", &[3], &[0; 6]), format!("array x has shape [3], frame has [2]: {rows}")),
+            ("y", array("<u2", &[], &[0; 2]), format!("array y has shape [], frame has [2]: {rows}")),
+            (
+                "data",
+                array("<i2", &[1, 2, 2], &[0; 8]),
+                format!("array data has shape [1, 2, 2], frame has [2]: {rows}"),
+            ),
+            (
+                "data",
+                in_fortran_order(&array("<i2", &[2, 2, 2], &[0; 16])),
+                "array data is in Fortran order, expected C order".into(),
+            ),
+            ("x", array(">u2", &[2], &[0; 4]), "array x is big-endian (>u2), expected little-endian".into()),
+            ("data", array(">i2", &[2, 2, 2], &[0; 16]), "array data is big-endian (>i2)".into()),
+            ("frame", array("<f8", &[2], &[0; 16]), format!("array frame is <f8 with rows of [], {one}")),
+            ("frame", array("<u16", &[2], &[0; 32]), format!("array frame is <u16 with rows of [], {one}")),
+            ("y", array("<u2", &[2, 2], &[0; 8]), format!("array y is <u2 with rows of [2], {one}")),
+            ("x", array("[('a', '<u2')]", &[2], &[0; 4]), "array x holds records, expected numbers".into()),
+            (
+                "data",
+                array("<i8", &[2, 2, 2], &[0; 64]),
+                "array data is <i8, expected i4, i2, f2 or f4".into(),
+            ),
+            (
+                "data",
+                array("<u2", &[2, 2, 2], &[0; 16]),
+                "array data is <u2, expected i4, i2, f2 or f4".into(),
+            ),
+            (
+                "data",
+                array("<f8", &[2, 2, 2], &[0; 64]),
+                "array data is <f8, expected i4, i2, f2 or f4".into(),
+            ),
+            ("data", array("<i2", &[2, 4], &[0; 16]), "array data has rows of [4], expected (h, w)".into()),
+            ("data", array("<i2", &[2, 1, 2], &[0; 8]), "2x1".into()),
+        ] {
+            let said = open(&path, name, instead).unwrap_err().to_string();
+            assert!(said.contains("a.npz: ") && said.contains(&words), "{words}: {said}");
+        }
+    }
+
+    /// Any integers of up to 8 bytes, as far as a frame or a pixel has such a number.
+    #[test]
+    fn numbers_of_any_size_are_read_and_strange_ones_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let bytes = |v: i64, size: usize| v.to_le_bytes()[..size].to_vec();
+        for size in [1, 2, 4, 8] {
+            let most = if size == 8 { i64::MAX } else { (1 << (8 * size - 1)) - 1 };
+            for (kind, name, value) in [
+                ('i', "frame", most),
+                ('i', "frame", 0),
+                ('u', "frame", if size == 8 { -1 } else { 2 * most + 1 }),
+                ('i', "x", most.min(65_535)),
+                ('u', "y", (2 * (most & 0xffff) + 1).min(65_535)),
+            ] {
+                let both = [bytes(5, size), bytes(value, size)].concat();
+                let column = in_fortran_order(&array(&format!("<{kind}{size}"), &[2], &both));
+                let mut table = open(&path, name, column).unwrap();
+                let mut buf = table.buffer();
+                assert_eq!(table.read(&mut buf, 9).unwrap(), 2);
+                let (view, value) = (buf.view(), value as u64);
+                let (numbers, last) = (view.numbers(), view.get(1));
+                let expected = match name {
+                    "frame" => ([5, value], 4, 4),
+                    "x" => ([7, 9], value as u16, 4),
+                    _ => ([7, 9], 4, value as u16),
+                };
+                assert_eq!(
+                    (numbers, last.x, last.y),
+                    (&expected.0[..], expected.1, expected.2),
+                    "{kind}{size} {name}"
+                );
+            }
+            for value in [-1, -most - 1] {
+                for name in ["frame", "x", "y"] {
+                    let both = [bytes(5, size), bytes(value, size)].concat();
+                    let mut table = open(&path, name, array(&format!("<i{size}"), &[2], &both)).unwrap();
+                    let mut buf = table.buffer();
+                    let said = table.read(&mut buf, 9).unwrap_err().to_string();
+                    assert!(
+                        said.ends_with(&format!("a.npz: cluster 1: {name} is a negative number")),
+                        "{said}"
+                    );
+                    // Whether the first frame ends there is not known when the next number is none.
+                    assert_eq!(buf.view().frames(), usize::from(name != "frame"));
+                }
+            }
+        }
+        for name in ["x", "y"] {
+            let column = array("<u4", &[2], bytemuck::cast_slice(&[65_536u32, 0]));
+            let mut table = open(&path, name, column).unwrap();
+            let mut buf = table.buffer();
+            let said = table.read(&mut buf, 9).unwrap_err().to_string();
+            assert!(said.ends_with(&format!("a.npz: cluster 0: {name} is 65536")), "{said}");
+        }
+    }
+
+    #[test]
+    fn checksums_are_looked_at_with_the_last_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let mut table = open(&path, "", Vec::new()).unwrap();
+        assert_eq!((table.name(), table.clusters()), (path.display().to_string(), 2));
+        assert_eq!((table.size(), table.payload()), (ClusterSize { w: 2, h: 2 }, Payload::I16));
+        let mut buf = table.buffer();
+        for state in [Checksum::Unread, Checksum::Unread, Checksum::Agrees] {
+            assert_eq!(table.checksum(), state);
+            table.read_frame(&mut buf).unwrap();
+        }
+        assert!(!table.read_frame(&mut buf).unwrap());
+        assert!(table.notes().is_empty() && table.provenance().is_none());
+
+        // Records have one where a file beside theirs tells it. Their name may be any but that of an archive.
+        let descr = "[('frame', '<u8'), ('x', '<u2'), ('y', '<u2'), ('data', '<i2', (2, 2))]";
+        let content = array(descr, &[3], &[1; 60]);
+        for name in ["a.npy", "a.NPY", "records"] {
+            let path = dir.path().join(name);
+            fs::write(&path, &content).unwrap();
+            let told = |clusters: u64, crc: u32| {
+                format!(
+                    r#"{{"host": "h", "clusters": {clusters}, "content": {{"bytes": {}, "crc32": {crc}}}}}"#,
+                    content.len()
+                )
+            };
+            let crc = crc32fast::hash(&content);
+            for (beside, before, after, notes) in [
+                (None, Checksum::None, Checksum::None, 0),
+                (Some("{}".to_string()), Checksum::None, Checksum::None, 0),
+                (Some(told(3, crc)), Checksum::Unread, Checksum::Agrees, 0),
+                (Some(told(4, crc)), Checksum::Unread, Checksum::Agrees, 1),
+            ] {
+                let json = dir.path().join(format!("{name}.json"));
+                if let Some(said) = &beside {
+                    fs::write(&json, said).unwrap();
+                }
+                let mut table = TableReader::open(&path).unwrap();
+                assert_eq!(table.checksum(), before);
+                let mut buf = table.buffer();
+                // All of one frame, though they are three.
+                assert_eq!((table.read(&mut buf, 9).unwrap(), buf.view().len()), (1, 3));
+                assert_eq!((table.checksum(), table.notes().len()), (after, notes));
+                assert_eq!(table.provenance().is_some(), beside.is_some());
+            }
+            fs::write(dir.path().join(format!("{name}.json")), told(3, 1)).unwrap();
+            let mut table = TableReader::open(&path).unwrap();
+            let said = table.read_frame(&mut buf).unwrap_err().to_string();
+            assert!(said.contains("its content is damaged"), "{said}");
+            fs::remove_file(dir.path().join(format!("{name}.json"))).unwrap();
+        }
+        let mut damaged = fs::read(&path).unwrap();
+        let at = damaged.windows(4).position(|w| w == [3, 0, 4, 0]).unwrap();
+        damaged[at] ^= 1;
+        fs::write(&path, damaged).unwrap();
+        let said = TableReader::open(&path).unwrap().read(&mut buf, 9).unwrap_err().to_string();
+        assert!(said.contains("a.npz: array x is damaged"), "{said}");
+    }
+}
