@@ -90,7 +90,9 @@ impl Compiler {
                 .iter()
                 .any(|start| name.starts_with(start))
         };
-        set.filter(of_cargo).for_each(|name| drop(cargo.env_remove(name)));
+        for name in set.filter(of_cargo) {
+            cargo.env_remove(name);
+        }
         for name in ["RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER", "CARGO_INCREMENTAL"] {
             cargo.env_remove(name);
         }
