@@ -26,6 +26,8 @@ mod facts;
 #[cfg(test)]
 mod facts_tests;
 mod files;
+#[cfg(test)]
+mod files_tests;
 mod frame_table;
 mod guess;
 mod info;

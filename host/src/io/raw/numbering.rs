@@ -125,6 +125,112 @@ mod tests {
     }
 
     #[test]
+    fn every_number_is_judged_by_those_around_it() {
+        use Verdict::*;
+        const T: Verdict = Taken(11);
+        let over = 11 + FAR;
+        let after_10: &[(u64, &[u64], Verdict)] = &[
+            // The next number, or one not far behind it.
+            (11, &[], Fine),
+            (11, &[11], Fine),
+            (11, &[12, 13, 14], Fine),
+            (12, &[], Fine),
+            (12, &[13], Fine),
+            (12, &[5, 13], Fine),
+            (12, &[5, 12], Fine),
+            (12, &[12, 11], Fine),
+            (12, &[11, 11], Fine),
+            (14, &[12, 11], Fine),
+            (14, &[5, 12], Fine),
+            (14, &[5, 13, 11], Fine),
+            // Those behind go on from the one before, and there is room for this one.
+            (12, &[12], T),
+            (14, &[12], T),
+            (14, &[5, 13], T),
+            // The one behind comes first, or this one twice.
+            (12, &[11], Swapped),
+            (12, &[11, 13], Swapped),
+            (14, &[12, 15, 11], Swapped),
+            (10 + FAR, &[11], Swapped),
+            (over, &[11], Fine),
+            (12, &[11, 12], Repeated),
+            (14, &[12, 13, 11], Repeated),
+            // Far off it needs a witness.
+            (10 + FAR, &[], Fine),
+            (over, &[], T),
+            (over, &[5, 6, 7], T),
+            (over, &[over + 1], Fine),
+            (over, &[5, 6, over + 1], Fine),
+            (over, &[5, 6, 11], Fine),
+            // Numbers that do not ascend.
+            (10, &[], T),
+            (5, &[], T),
+            (5, &[12], T),
+            (5, &[6, 13], T),
+            (5, &[11], Repeated),
+            (5, &[12, 11], Repeated),
+            (5, &[5, 11], Repeated),
+            (5, &[4, 11], Repeated),
+            (5, &[6, 11], Restart),
+            (5, &[6, 12], Restart),
+            (5, &[6, 13, 11], Restart),
+            (5, &[6], Restart),
+            (5, &[6, 7, 12], Restart),
+        ];
+        for (n, followers, verdict) in after_10 {
+            assert_eq!(judge(Some(10), *n, followers), *verdict, "{n} before {followers:?}");
+        }
+        for (n, followers, verdict) in [
+            (5, &[][..], Fine),
+            (5, &[3], Fine),
+            (5, &[6, 7], Fine),
+            (5, &[5, 6], Fine),
+            (5, &[3, 3], Fine),
+            (5, &[3, 2], Fine),
+            (5, &[3, 6], Swapped),
+            (5, &[3, 5], Taken(2)),
+            (5, &[3, 4, 9], Taken(2)),
+            (5, &[0, 1], Unknown),
+        ] {
+            assert_eq!(judge(None, n, followers), verdict, "{n} first, before {followers:?}");
+        }
+        assert_eq!(judge(Some(u64::MAX - 1), u64::MAX, &[]), Fine);
+        assert_eq!(judge(Some(u64::MAX), u64::MAX, &[]), Restart);
+        // Only where another frame follows.
+        for n in 0..20 {
+            assert_ne!(judge(Some(10), n, &[]), Repeated);
+        }
+    }
+
+    #[test]
+    fn numbers_are_given_from_the_last_one_on() {
+        use Verdict::*;
+        let mut numbering = Numbering::default();
+        for (n, verdict, given, before) in [
+            (7, Fine, (7, 0), Some(7)),
+            (9, Fine, (9, 1), Some(9)),
+            (1 << 40, Taken(10), (10, 0), Some(10)),
+            (3, Restart, (11, 0), Some(3)),
+            (5, Fine, (13, 1), Some(5)),
+            (0, Unknown, (14, 0), None),
+            (20, Fine, (20, 5), Some(20)),
+            (0, Unknown, (21, 0), None),
+            (9, Taken(2), (22, 0), Some(2)),
+            (0, Unknown, (23, 0), None),
+            (9, Fine, (24, 0), Some(9)),
+            (u64::MAX - 16, Fine, (u64::MAX - 1, u64::MAX - 26), Some(u64::MAX - 16)),
+        ] {
+            assert_eq!(numbering.give(n, verdict), Some(given), "{n} {verdict:?}");
+            assert_eq!(numbering.before(), before);
+        }
+        assert_eq!(numbering.clone().give(u64::MAX - 14, Fine), None);
+        assert_eq!(numbering.give(u64::MAX - 15, Fine), Some((u64::MAX, 0)));
+        assert_eq!(numbering.give(3, Restart), None);
+        assert_eq!(Numbering::default().give(9, Taken(4)), Some((4, 0)));
+        assert_eq!(Numbering::default().give(9, Unknown), Some((0, 0)));
+    }
+
+    #[test]
     fn ascending_numbers_are_kept() {
         for kept in
             [&[1, 2, 3][..], &[7, 9, 1 << 31, 1 << 40, (1 << 40) + 1], &[5], &[u64::MAX - 1, u64::MAX]]
