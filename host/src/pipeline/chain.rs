@@ -331,7 +331,9 @@ mod tests {
             assert_eq!(numbers(&mut c, 4), (0..at + 2).collect::<Vec<_>>());
             let health = c.health();
             assert_eq!((health.damaged_files, health.unread_frames), (2, 6 - at + 6));
-            assert!(health.warnings.iter().any(|w| w.contains(&format!("ends inside frame {at} (given up"))));
+            let left = if at == 5 { "1 frame".into() } else { format!("{} frames", 6 - at) };
+            let said = format!("count.npy: ends inside frame {at} (given up: at least {left} not read)");
+            assert!(health.warnings.contains(&said), "{health:?}");
             let mut c = Chain::new(vec![broken(at), whole()]).unwrap();
             let mut buf = FrameBuf::new(SHAPE, 9);
             // Frames before the fault first, the fault with the next call.
@@ -345,6 +347,97 @@ mod tests {
         assert!(c.read(&mut FrameBuf::new(SHAPE, 9)).is_err(), "nothing but faults");
         let without = Chain::new(vec![whole()]).unwrap().without(Error::Other("b.npy: is cut".into()));
         assert_eq!(without.health().damaged_files, 1);
+    }
+
+    #[test]
+    fn skipping_goes_past_damaged_sources_or_ends_at_them() {
+        let broken = |at| -> Box<dyn Source> {
+            Box::new(CountSource { fail_at: Some(at), ..CountSource::new(SHAPE, 6) })
+        };
+        let whole = |n| -> Box<dyn Source> { Box::new(CountSource::new(SHAPE, n)) };
+        let mut c = Chain::new(vec![whole(3), broken(0), whole(4)]).unwrap().keep_going(true);
+        assert_eq!(c.skip(5).unwrap(), Skipped::range(0..5));
+        assert_eq!(numbers(&mut c, 9), [5, 6]);
+        assert_eq!((c.health().damaged_files, c.health().unread_frames), (1, 6));
+        let mut c = Chain::new(vec![whole(3), broken(0), whole(4)]).unwrap();
+        assert_eq!(c.skip(5).unwrap(), Skipped::range(0..3));
+        assert!(c.skip(2).unwrap_err().to_string().contains("ends inside frame 0"));
+        let mut c = Chain::new(vec![broken(0), broken(0)]).unwrap().keep_going(true);
+        assert_eq!(c.skip(0).unwrap(), Skipped::default());
+        assert!(c.skip(1).is_err(), "nothing but faults");
+        // Behind frames that were given a fault is no error.
+        let mut c = Chain::new(vec![whole(1), broken(0)]).unwrap().keep_going(true);
+        assert_eq!(c.skip(9).unwrap(), Skipped::range(0..1));
+        assert_eq!(c.skip(9).unwrap(), Skipped::default());
+        // Before them neither.
+        let mut c = Chain::new(vec![broken(0), whole(2), whole(0)]).unwrap().keep_going(true);
+        assert_eq!(c.skip(1).unwrap(), Skipped::range(0..1));
+        assert_eq!(numbers(&mut c, 9), [1]);
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_opened_is_an_error_where_no_frame_is_given() {
+        let fault = || Error::Other("b.npy: is cut".into());
+        let mut c = chain(&[(0, 0)]).without(fault());
+        let e = c.read(&mut FrameBuf::new(SHAPE, 9)).unwrap_err();
+        assert_eq!(e.to_string(), "b.npy: is cut");
+        let mut c = chain(&[(0, 1)]).without(fault());
+        assert_eq!(numbers(&mut c, 9), [0]);
+        assert_eq!(c.health().warnings, ["b.npy: is cut (given up: at least 0 frames not read)"]);
+        // A buffer without room asks for nothing.
+        let mut c = chain(&[(0, 0)]).without(fault());
+        let mut full = FrameBuf::new(SHAPE, 1);
+        full.push(0, |_| Ok(None)).unwrap();
+        assert_eq!(c.read(&mut full).unwrap(), 0);
+    }
+
+    #[test]
+    fn sources_numbered_onwards_are_counted() {
+        let mut c = chain(&[(0, 5), (0, 2), (9, 1), (3, 3), (0, 1)]);
+        assert_eq!(numbers(&mut c, 4), (0..7).chain(9..14).collect::<Vec<_>>());
+        let said = "count.npy: its frame numbers begin again (as those of 2 more); here they go on from the frames before";
+        assert_eq!(c.health().warnings, [said]);
+        assert_eq!(chain(&[(0, 5), (5, 2)]).health().warnings, Vec::<String>::new());
+    }
+
+    /// A source that says how its frames were taken.
+    struct Taken(CountSource, Facts);
+
+    impl Source for Taken {
+        fn name(&self) -> String {
+            self.0.name()
+        }
+        fn shape(&self) -> Shape {
+            SHAPE
+        }
+        fn remaining(&self) -> Option<u64> {
+            None
+        }
+        fn read(&mut self, into: &mut FrameBuf) -> Result<usize> {
+            self.0.read(into)
+        }
+        fn facts(&self) -> Facts {
+            self.1.clone()
+        }
+    }
+
+    #[test]
+    fn sources_that_were_taken_differently_are_refused_or_warned_of() {
+        let sources = |gain: &str| -> Vec<Box<dyn Source>> {
+            let one = |gain: &str| -> Box<dyn Source> {
+                let facts = Facts { gain: Some(gain.into()), ..Facts::default() };
+                Box::new(Taken(CountSource::new(SHAPE, 1), facts))
+            };
+            vec![one("G0"), one(gain)]
+        };
+        let said = Chain::new(sources("G1")).map(|_| ()).unwrap_err().to_string();
+        assert!(said.contains("gain: G1 here, G0"), "{said}");
+        let forced = Chain::forced(sources("G1"), true).unwrap();
+        let warnings = forced.health().warnings;
+        assert!(warnings.len() == 1 && warnings[0].contains("gain: G1 here, G0"), "{warnings:?}");
+        assert_eq!(forced.facts().gain.as_deref(), Some("G0"));
+        assert_eq!(Chain::new(sources("G0")).unwrap().health().warnings, Vec::<String>::new());
+        assert_eq!(forced.remaining(), None);
     }
 
     #[test]

@@ -97,13 +97,12 @@ impl<'scope> Writers<'scope> {
         sinks: &'scope mut [&mut dyn Sink],
     ) -> Result<Self> {
         let (word, let_go) = channel();
-        let batches = if sinks.is_empty() { 1 } else { BATCHES };
         let mut writers = Writers {
             queues: Vec::new(),
             needed: sinks.iter().map(|s| s.is_needed()).collect(),
             threads: Vec::new(),
             let_go,
-            batches: (0..batches).map(|_| Arc::new(Filled::new(finder))).collect(),
+            batches: (0..BATCHES).map(|_| Arc::new(Filled::new(finder))).collect(),
         };
         for sink in sinks.iter_mut() {
             let (queue, queued) = channel();
