@@ -28,12 +28,13 @@ use crate::{darks, input, plan, say, stop};
 
 /// Runs the subcommand.
 pub fn run(args: &FindArgs) -> Outcome {
-    let mut notes = check_places(args)?;
+    let notes = check_places(args)?;
     if args.out.iter().any(|path| places::is_stdout(path)) {
         say::divert();
     }
     let stop = stop::on_signal()?;
     let mut data = input::open_all("--data", &args.input.data, &args.input.options(), args.input.force)?;
+    some_left(&*data, args.input.first)?;
     let shape = data.shape();
     let mut params = params_for(&args.finder, shape)?;
     if args.out.is_empty() {
@@ -48,6 +49,10 @@ pub fn run(args: &FindArgs) -> Outcome {
         return plan::find(args, &*data, &params, &choice);
     }
 
+    // What is written late is looked at before hours of work, and before a FIFO is waited for.
+    for path in args.save_pedestal.iter().chain(&args.write_mask) {
+        args.writing.place(path).check()?;
+    }
     let mut outs = Vec::new();
     for path in &args.out {
         outs.push(open_sink(args.writing.place(path), &params)?);
@@ -59,12 +64,8 @@ pub fn run(args: &FindArgs) -> Outcome {
         // Before hours of work, not after.
         places::folder(dir)?;
     }
-    if let Some(path) = &args.save_pedestal {
-        args.writing.place(path).check()?;
-    }
 
     let Start { dark, facts, trained, notes: doubts } = start(&mut *finder, &*data, args, &stop)?;
-    notes.extend(doubts);
     let pedestal = finder.pedestal(0)?;
     let health = PedestalHealth::of(&pedestal, &params);
     some_pixel_left(&dark, &health)?;
@@ -92,7 +93,7 @@ pub fn run(args: &FindArgs) -> Outcome {
         beside = saved.map(|()| written.push(path.display().to_string()));
     }
 
-    notes.extend(idle_threads(args, &choice));
+    let notes = [notes, doubts, idle_threads(args, &choice)].concat();
     let mut report = RunReport {
         data: data.name(),
         dark,
@@ -166,6 +167,15 @@ fn some_pixel_left(dark: &str, health: &PedestalHealth) -> Result<()> {
         return Err(Error::file(dark, what));
     }
     Ok(())
+}
+
+/// Data that have nothing to be judged, so far as they say that before they are read: no earlier result must make way for
+/// them.
+fn some_left(data: &dyn Source, first: u64) -> Result<()> {
+    let Some(n) = data.remaining().filter(|n| *n <= first) else { return Ok(()) };
+    let last = n.saturating_sub(1);
+    let what = format!("{n} frames, the first one asked for is {first}: give --first 0 to {last}");
+    Err(Error::file(data.name(), what))
 }
 
 /// A run that was not stopped has judged a frame, or the data are none.
@@ -332,4 +342,213 @@ pub fn write_report(
     let facts = Facts { title: format!("Photons in {}", run.data), tables, warnings: run.warnings() };
     let mask = run.params.mask.as_deref();
     report::write(dir.clone(), &facts, &Material { sink, mask, start: Some(start), end })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use scheidegg::pipeline::Ended;
+    use scheidegg::{ClusterSize, Plane};
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::summary::example;
+
+    fn args(words: &str) -> FindArgs {
+        let words = ["scheidegg", "find"].into_iter().chain(words.split_whitespace());
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Find(args) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn said<T>(outcome: Outcome<T>) -> String {
+        match outcome {
+            Ok(_) => "nothing".into(),
+            Err(Failure::Usage(e)) => format!("usage: {e}"),
+            Err(Failure::Failed(e)) => format!("failed: {e}"),
+            Err(other) => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_result_has_a_place_of_its_own() {
+        for (words, expected) in [
+            ("--out a.npz --save-pedestal b.npz --write-mask c.npy --frames-out d.csv --report r", "nothing"),
+            (
+                "--out a.npz --save-pedestal b.npy",
+                "usage: --save-pedestal = b.npy: expected a name that ends with .npz",
+            ),
+            (
+                "--out a.npz --write-mask c.npz",
+                "usage: --write-mask = c.npz: expected a name that ends with .npy",
+            ),
+            (
+                "--out a.npy --write-mask ./a.npy",
+                "usage: --write-mask = ./a.npy: expected another file than --out",
+            ),
+            (
+                "--out a.npz --save-pedestal a.npz",
+                "usage: --save-pedestal = a.npz: expected another file than --out",
+            ),
+            (
+                "--out a.npz --frames-out a.npz",
+                "usage: --frames-out = a.npz: expected another file than --out",
+            ),
+            (
+                "--out a.npz --mask m.npy --write-mask m.npy",
+                "usage: --write-mask = m.npy: expected another file than --mask",
+            ),
+            (
+                "--out a.clust --out a.clust.json",
+                "usage: --out = a.clust.json: expected another file than --out",
+            ),
+            ("--out data.npy", "usage: --out = data.npy: expected another file than --data"),
+            ("--out dark.npy", "usage: --out = dark.npy: expected another file than --dark"),
+            (
+                "--report . --frames-out report.html",
+                "usage: --report = ./report.html: expected another file than --frames-out",
+            ),
+        ] {
+            let args = args(&format!("--dark dark.npy --data data.npy {words}"));
+            assert_eq!(said(check_places(&args)), expected, "{words}");
+        }
+        let args = args("--pedestal p.npz --data data.npy --out p.npz");
+        assert!(said(check_places(&args)).ends_with("expected another file than --pedestal"));
+    }
+
+    #[test]
+    fn a_dry_run_removes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join(".x.npz.far-1-0.partial");
+        let file = std::fs::File::create(&left).unwrap();
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(60)).unwrap();
+        drop(file);
+        for (more, is_left, word) in [
+            ("", true, "left by a run"),
+            ("--dry-run", true, "left by a run"),
+            ("--dry-run --clean", true, "left by a run"),
+            ("--clean", false, "removed"),
+        ] {
+            let words = format!("--dark d.npy --data e.npy --out {}/x.npz {more}", dir.path().display());
+            let notes = check_places(&args(&words)).unwrap();
+            assert_eq!((left.exists(), notes.len()), (is_left, 1), "{more}");
+            assert!(notes[0].contains(word), "{more}: {notes:?}");
+        }
+    }
+
+    #[test]
+    fn options_for_the_cpu_are_idle_elsewhere() {
+        let choice = |name: &str| Choice { name: name.into(), device: String::new(), reasons: Vec::new() };
+        let notes = |more: &str, name: &str| {
+            idle_threads(&args(&format!("--dark d.npy --data e.npy --out x.npz {more}")), &choice(name))
+        };
+        let told =
+            |option: &str| vec![format!("{option} had no effect: the backend is cuda (--backend cpu)")];
+        assert_eq!(notes("", "cuda"), Vec::<String>::new());
+        assert_eq!(notes("--threads 2", "cuda"), told("--threads"));
+        assert_eq!(notes("--pin", "cuda"), told("--pin"));
+        assert_eq!(notes("--threads 2 --pin", "cuda"), [told("--threads"), told("--pin")].concat());
+        assert_eq!(notes("--threads 2 --pin", "cpu"), Vec::<String>::new());
+        assert_eq!(notes("--threads 2", "oracle"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_run_needs_a_pixel_and_a_frame() {
+        let mut run = example::report(Ended::Complete);
+        assert!(some_pixel_left("dark.npy", &run.pedestal).is_ok());
+        run.pedestal.left = 0;
+        assert_eq!(
+            some_pixel_left("dark.npy", &run.pedestal).unwrap_err().to_string(),
+            "dark.npy: no pixel is left to find photons in: 2 masked, 1 lost in all dark frames but one at most"
+        );
+        assert!(some_frames("data.npy", &run.summary).is_ok());
+        run.summary.frames = 0;
+        let said = some_frames("data.npy", &run.summary).unwrap_err().to_string();
+        assert_eq!(said, "data.npy: no frame in it could be judged");
+        run.summary.ended = Ended::Stopped;
+        assert!(some_frames("data.npy", &run.summary).is_ok());
+    }
+
+    /// A source that says how many frames are left.
+    struct Left(Option<u64>);
+
+    impl Source for Left {
+        fn name(&self) -> String {
+            "data.npy".into()
+        }
+        fn shape(&self) -> Shape {
+            Shape { rows: 2, cols: 3 }
+        }
+        fn remaining(&self) -> Option<u64> {
+            self.0
+        }
+        fn read(&mut self, _: &mut scheidegg::FrameBuf) -> Result<usize> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn a_run_begins_at_a_frame_that_may_be_there() {
+        for (left, first) in [(Some(1), 0), (Some(120), 119), (None, 0), (None, 120)] {
+            assert!(some_left(&Left(left), first).is_ok(), "{left:?} {first}");
+        }
+        for (first, said) in [(120, 120), (121, 121)] {
+            assert_eq!(
+                some_left(&Left(Some(120)), first).unwrap_err().to_string(),
+                format!("data.npy: 120 frames, the first one asked for is {said}: give --first 0 to 119")
+            );
+        }
+    }
+
+    #[test]
+    fn a_pedestal_goes_with_its_precision() {
+        let pedestal = |sum| Pedestal { sum, ..example::pedestal() };
+        let (single, double) = (pedestal(Plane::F32(vec![0.0; 6])), pedestal(Plane::F64(vec![0.0; 6])));
+        let path = Path::new("p.npz");
+        for (pedestal, asked, fits) in [
+            (&single, Precision::F32, None),
+            (&single, Precision::F64F32, Some("f32")),
+            (&single, Precision::F64, Some("f32")),
+            (&double, Precision::F32, Some("f64 or f64f32")),
+            (&double, Precision::F64F32, None),
+            (&double, Precision::F64, None),
+        ] {
+            let expected = fits.map_or("nothing".into(), |fits| {
+                format!(
+                    "usage: --precision = {asked}: expected {fits}, with which p.npz was saved (or train again: \
+                     scheidegg train --precision {asked})"
+                )
+            });
+            assert_eq!(said(same_precision(path, pedestal, asked)), expected);
+        }
+    }
+
+    /// No machine of today has as many processors as threads can be asked for.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pinned_threads_are_those_of_the_backend() {
+        let params = Params::new(ClusterSize { w: 3, h: 3 });
+        let build = |pin| {
+            let registry = registry(Some(scheidegg::MOST_THREADS), pin)?;
+            registry.build("cpu", Shape { rows: 4, cols: 5 }, &params).map_err(usage)
+        };
+        let told = said(build(true));
+        assert!(told.starts_with("usage: --threads = 1024: expected at most"), "{told}");
+        assert_eq!(said(build(false)), "nothing");
+        assert!(registry(Some(0), true).is_err() && registry(Some(0), false).is_err());
+        assert!(registry(None, true).is_ok() && registry(None, false).is_ok());
+    }
+
+    #[test]
+    fn parameters_are_looked_at_before_masks() {
+        let shape = Shape { rows: 4, cols: 5 };
+        let of = |more: &str| {
+            params_for(&args(&format!("--dark d.npy --data e.npy --out x.npz {more}")).finder, shape)
+        };
+        assert_eq!(of("--size 5").unwrap().size, ClusterSize { w: 5, h: 5 });
+        let told = said(of("--n-sigma -1 --mask nowhere.npy"));
+        assert!(told.starts_with("usage: --n-sigma = -1"), "{told}");
+        assert!(said(of("--mask nowhere.npy")).starts_with("failed: nowhere.npy"));
+    }
 }

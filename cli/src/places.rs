@@ -249,6 +249,73 @@ mod tests {
         }
     }
 
+    /// Puts hidden files of dead runs into a folder, each a byte larger than the one before.
+    fn leave(folder: &Path, files: usize) -> Vec<PathBuf> {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        let leave = |n: usize| {
+            let path = folder.join(format!(".x.npz.far-1-{n:02}.partial"));
+            std::fs::write(&path, vec![0; 2000 + n]).unwrap();
+            std::fs::File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+            path
+        };
+        (0..files).map(leave).collect()
+    }
+
+    #[test]
+    fn what_killed_runs_left_is_told_and_removed_where_that_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("other")).unwrap();
+        let results = ["a.npz", "b.npz", "other/c.npz"].map(|name| folder.join(name));
+        let results: Named<'_> = results.iter().map(|r| ("--out", r.as_path())).collect();
+        let notes = |clean| ready(&WritingArgs { no_clobber: true, clean }, &results).unwrap();
+        assert_eq!(notes(false), Vec::<String>::new());
+        for files in [1, MOST_NAMED] {
+            let left = leave(&folder, files);
+            let each: Vec<_> = left
+                .iter()
+                .zip(2000..)
+                .map(|(l, n)| {
+                    format!(
+                        "{} ({n} bytes): left by a run that was killed (--clean removes such files)",
+                        l.display()
+                    )
+                })
+                .collect();
+            assert_eq!(notes(false), each);
+        }
+        let left = leave(&folder, MOST_NAMED + 1);
+        let all = format!(
+            "{}: 11 hidden files (22.1 kB) from {} on were left by runs that were killed (--clean removes such files)",
+            folder.display(),
+            left[0].display()
+        );
+        assert_eq!(notes(false), [all]);
+        let removed = |l: &PathBuf| !l.exists();
+        assert!(!left.iter().any(removed));
+        let each: Vec<_> = left
+            .iter()
+            .zip(2000..)
+            .map(|(l, n)| format!("{} ({n} bytes): removed, a run that was killed had left it", l.display()))
+            .collect();
+        assert_eq!(notes(true), each);
+        assert!(left.iter().all(removed));
+        assert_eq!(notes(true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_refused_where_it_is_to_be_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (taken, new) = (dir.path().join("taken"), dir.path().join("new"));
+        std::fs::write(&taken, "").unwrap();
+        for (no_clobber, path, refused) in
+            [(true, &taken, true), (true, &new, false), (false, &taken, false), (false, &new, false)]
+        {
+            let done = ready(&WritingArgs { no_clobber, clean: false }, &vec![("--out", path.as_path())]);
+            assert_eq!(done.is_err(), refused, "{} {no_clobber}", path.display());
+        }
+    }
+
     #[test]
     fn one_file_has_one_place_however_it_is_written() {
         let dir = tempfile::tempdir().unwrap();
@@ -261,5 +328,10 @@ mod tests {
         );
         assert_eq!(place(Path::new("new-here")), Path::new(".").canonicalize().unwrap().join("new-here"));
         assert_eq!(place(Path::new("none/new")), Path::new("none/new"));
+        let of = |paths: [&'static str; 2]| paths.map(|p| ("--out", Path::new(p))).to_vec();
+        assert!(check(of(["a", "b"]), of(["c", "d"])).is_ok());
+        assert!(check(of(["a", "b"]), of(["c", "./b"])).is_err());
+        assert!(check(of(["a", "./a"]), of(["c", "./c"])).is_err());
+        assert!(check(of(["a", "./a"]), of(["c", "d"])).is_ok());
     }
 }

@@ -29,7 +29,7 @@ pub struct PedestalHealth {
     pub hot: Vec<usize>,
     /// Pixels that the user masked.
     pub masked: usize,
-    /// Pixels masked because no dark frame trained them.
+    /// Further pixels masked because no dark frame trained them.
     pub untrained: usize,
     /// Pixels that take part.
     pub left: usize,
@@ -41,17 +41,18 @@ impl PedestalHealth {
         let mask = params.mask.as_deref();
         let Medians { mean_adu, noise_adu } = Medians::of(pedestal, mask);
         let pixels = FaultyPixels::of_pedestal(pedestal, mask);
-        let masked = |i: &&usize| !mask.is_some_and(|m| m.contains_index(**i));
-        let outside = pixels.untrained.iter().filter(masked).count();
+        let further = |i: &&usize| !mask.is_some_and(|m| m.contains_index(**i));
+        let masked = mask.map_or(0, |m| m.count());
+        let untrained = pixels.untrained.iter().filter(further).count();
         PedestalHealth {
             samples: pedestal.samples,
             mean_adu,
             noise_adu,
             quiet: pixels.quiet,
             hot: pixels.hot,
-            masked: mask.map_or(0, |m| m.count()),
-            untrained: pixels.untrained.len(),
-            left: pedestal.shape.pixels() - mask.map_or(0, |m| m.count()) - outside,
+            masked,
+            untrained,
+            left: pedestal.shape.pixels() - masked - untrained,
         }
     }
 
@@ -429,30 +430,49 @@ pub fn print_json(value: &Value) {
     bytes(format!("{value:#}\n").as_bytes());
 }
 
+/// A run for tests.
 #[cfg(test)]
-mod tests {
+pub mod example {
+    use std::sync::Arc;
+
     use scheidegg::provenance::Provenance;
-    use scheidegg::{ClusterSize, Payload, Plane, Shape, Statistics};
+    use scheidegg::{ClusterSize, Payload, PixelMask, Plane, Shape, Statistics};
 
     use super::*;
 
-    /// A run at which everything went wrong that is counted.
-    fn report(ended: Ended) -> RunReport {
-        let shape = Shape { rows: 2, cols: 3 };
-        let pedestal = Pedestal {
-            shape,
+    const SHAPE: Shape = Shape { rows: 2, cols: 3 };
+
+    fn mask(pixels: &[usize]) -> PixelMask {
+        let mut mask = PixelMask::new(SHAPE);
+        pixels.iter().for_each(|i| mask.insert_index(*i));
+        mask
+    }
+
+    /// A pedestal of six pixels without a fault.
+    pub fn pedestal() -> Pedestal {
+        Pedestal {
+            shape: SHAPE,
             samples: 1000,
             x0: vec![100; 6],
             sum: Plane::F32(vec![500.0; 6]),
             sum2: Plane::F32(vec![1e5; 6]),
             fixed_variance: None,
             untrained: None,
+        }
+    }
+
+    /// A run at which everything went wrong that is counted. Pixels 0 and 1 are masked, 1 and 2 untrained, 3 is quiet.
+    pub fn report(ended: Ended) -> RunReport {
+        let mut pedestal = Pedestal { untrained: Some(mask(&[1, 2])), ..pedestal() };
+        let (Plane::F32(sum), Plane::F32(sum2)) = (&mut pedestal.sum, &mut pedestal.sum2) else {
+            unreachable!()
         };
+        (sum[3], sum2[3]) = (0.0, 0.0);
         let params = Params {
             payload: Payload::I16,
             test2: true,
             lanes: 3,
-            noise_floor_adu: 2.5,
+            mask: Some(Arc::new(mask(&[0, 1]))),
             ..Params::new(ClusterSize { w: 3, h: 3 })
         };
         let health = Health {
@@ -492,12 +512,34 @@ mod tests {
             },
             pedestal: PedestalHealth::of(&pedestal, &params),
             findings: Findings::of_pedestal(&pedestal, &params),
-            drift: None,
+            drift: Some(Drift { median: 0.25, low: -1.0, high: 2.0 }),
             params,
             written: vec!["o.npz".into()],
             notes: vec!["a note".into()],
         }
     }
+
+    /// A run with nothing to tell of.
+    pub fn quiet() -> RunReport {
+        let mut run = report(Ended::Complete);
+        run.params = Params::new(ClusterSize { w: 3, h: 3 });
+        run.summary.health = Health { gaps: 2, ..Health::default() };
+        run.summary.statistics.saturated = 0;
+        run.pedestal = PedestalHealth::of(&pedestal(), &run.params);
+        run.findings = Findings::of_pedestal(&pedestal(), &run.params);
+        (run.trained, run.drift) = (None, None);
+        run.notes.clear();
+        run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scheidegg::Payload;
+    use scheidegg::pipeline::SinkEnd;
+
+    use super::example::{quiet, report};
+    use super::*;
 
     fn told(report: &RunReport) -> Vec<String> {
         report
@@ -508,11 +550,16 @@ mod tests {
             .collect()
     }
 
+    fn fault(what: &str) -> Error {
+        Error::Other(what.into())
+    }
+
     #[test]
     fn every_row_of_a_summary_is_there() {
-        let fault = report(Ended::SourceFault(Error::Other("cut".into())));
+        let mut run = report(Ended::SourceFault(fault("cut")));
+        run.params.noise_floor_adu = 2.5;
         assert_eq!(
-            told(&fault),
+            told(&run),
             [
                 "data: data.npy",
                 "frames: 12 345, numbers 10 to 12354",
@@ -528,25 +575,17 @@ mod tests {
                 "dark frames: 1200, window 1000",
                 "faults: 0 gaps, 9 lost packets",
                 "median: mean 100.5 ADU, noise 9.99 ADU",
-                "pixels: 0 quiet (no noise), 0 hot (noise above 5 times the median), 0 masked",
+                "pixels: 1 quiet (no noise), 0 hot (noise above 5 times the median), 3 masked",
+                "drift: +0.25 ADU (median, end less start), 99 % of the pixels from -1.00 to +2.00 ADU",
                 "cluster: 3x3, values as i16",
                 "threshold: 5 times the noise, noise at least 2.5 ADU",
                 "mode: frozen, noise tracked, precision f32, ties all, quadrant test, 3 lanes",
             ]
         );
-        assert_eq!(
-            fault.warnings(),
-            [
-                "of both",
-                "of the source",
-                "a note",
-                "11 stored values did not fit into i16 and were cut (--payload i32)"
-            ]
-        );
-        let stopped = told(&report(Ended::Stopped));
-        assert!(stopped.iter().any(|l| l.starts_with("stopped: ") && l.contains("12354")), "{stopped:?}");
+        let rows = told(&report(Ended::Stopped));
+        assert!(rows.iter().any(|l| l.starts_with("stopped: at frame 12354 (")), "{rows:?}");
         for (ended, words) in [
-            (Ended::FinderFault(Error::Other("x".into())), "the next frames cannot be judged"),
+            (Ended::FinderFault(fault("x")), "the next frames cannot be judged"),
             (Ended::NoSinkLeft, "no result can be written any further"),
         ] {
             let rows = told(&report(ended));
@@ -555,24 +594,109 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_happen_is_not_told() {
-        let mut quiet = report(Ended::Complete);
-        quiet.summary.health = Health { gaps: 2, ..Health::default() };
-        quiet.summary.statistics.saturated = 0;
-        quiet.trained = None;
-        quiet.params = Params::new(ClusterSize { w: 3, h: 3 });
-        quiet.notes.clear();
-        let rows = told(&quiet);
-        assert!(rows.contains(&"faults: 2 gaps, 0 lost packets".into()), "{rows:?}");
-        assert!(rows.contains(&"threshold: 5 times the noise".into()), "{rows:?}");
-        assert!(rows.contains(&"mode: frozen, noise tracked, precision f32, ties all".into()), "{rows:?}");
+    fn every_sentence_that_needs_attention_is_there_once() {
+        let mut run = report(Ended::Complete);
+        let warnings = run.warnings();
+        let (first, last) = (&warnings[..2], &warnings[warnings.len() - 2..]);
+        assert_eq!(first, ["of both", "of the source"]);
+        let cut = "11 stored values did not fit into i16 and were cut (--payload i32)";
+        assert_eq!(last, ["a note", cut]);
+        let watched = &warnings[2..warnings.len() - 2];
+        assert_eq!(watched, attention(&run.findings));
         assert!(
-            !rows
-                .iter()
-                .any(|l| l.starts_with("ended") || l.starts_with("stopped") || l.starts_with("dark frames"))
+            watched[0].contains("1 pixel has no noise") && watched[0].contains("Give a --mask"),
+            "{watched:?}"
         );
+        run.params.payload = Payload::F16;
+        let infinite = "11 stored values did not fit into f16 and are infinite (--payload i32)";
+        assert_eq!(run.warnings().last().unwrap(), infinite);
+        run.summary.statistics.saturated = 1;
+        assert!(run.warnings().last().unwrap().starts_with("1 stored values"));
+    }
+
+    #[test]
+    fn what_did_not_happen_is_not_told() {
+        let mut quiet = quiet();
+        let rows = told(&quiet);
+        for row in [
+            "faults: 2 gaps, 0 lost packets",
+            "threshold: 5 times the noise",
+            "mode: frozen, noise tracked, precision f32, ties all",
+            "pixels: 0 quiet (no noise), 0 hot (noise above 5 times the median), 0 masked",
+        ] {
+            assert!(rows.iter().any(|r| r == row), "{row}: {rows:?}");
+        }
+        let not = ["ended", "stopped", "dark frames", "drift"];
+        assert!(!rows.iter().any(|l| not.iter().any(|n| l.starts_with(n))), "{rows:?}");
         assert_eq!(quiet.warnings(), Vec::<String>::new());
         (quiet.summary.first_frame, quiet.summary.last_frame) = (None, None);
         assert!(told(&quiet).contains(&"frames: none".into()));
+        quiet.summary.ended = Ended::Stopped;
+        assert!(told(&quiet).iter().any(|l| l.starts_with("stopped: before the first frame (")));
+    }
+
+    #[test]
+    fn a_training_says_what_was_amiss_and_how_large_its_window_is() {
+        let mut run = report(Ended::Complete);
+        let trained = run.trained.as_mut().unwrap();
+        (trained.health, trained.frames) = (Health::default(), 999);
+        let rows = |run: &RunReport| run.pedestal.rows("dark.npy", run.trained.as_ref());
+        let window = |run: &RunReport| rows(run)[1].1.clone();
+        assert!(rows(&run).iter().all(|(name, _)| name != "faults"));
+        for (frames, samples, said) in [
+            (999, 999, "999, window 999 (all of them; 1000 where there are as many)"),
+            (1000, 1000, "1000, window 1000"),
+            (2000, 999, "2000, window 999"),
+        ] {
+            run.trained.as_mut().unwrap().frames = frames;
+            run.pedestal.samples = samples;
+            assert_eq!(window(&run), said);
+        }
+    }
+
+    /// A pixel that is both masked and untrained is one pixel.
+    #[test]
+    fn pixels_that_are_left_are_counted_once() {
+        let p = report(Ended::Complete).pedestal;
+        assert_eq!((p.masked, p.untrained, p.left), (2, 1, 3));
+        assert_eq!((p.quiet, p.hot), (vec![3], Vec::new()));
+        let p = quiet().pedestal;
+        assert_eq!((p.masked, p.untrained, p.left), (0, 0, 6));
+    }
+
+    #[test]
+    fn a_run_is_complete_only_at_its_end() {
+        for (ended, complete) in [
+            (Ended::Complete, true),
+            (Ended::Stopped, false),
+            (Ended::NoSinkLeft, false),
+            (Ended::SourceFault(fault("x")), false),
+            (Ended::FinderFault(fault("x")), false),
+        ] {
+            let run = report(ended);
+            assert_eq!(run.is_complete(), complete, "{:?}", run.summary.ended);
+        }
+    }
+
+    #[test]
+    fn the_last_fault_ends_the_program() {
+        let end = |run: &RunReport| match conclude(&run.summary) {
+            Ok(()) => "done".into(),
+            Err(Failure::Failed(e)) => e.to_string(),
+            Err(other) => format!("{other:?}"),
+        };
+        assert_eq!(end(&report(Ended::Complete)), "done");
+        assert_eq!(end(&report(Ended::Stopped)), "Stopped");
+        let mut cut = report(Ended::SourceFault(fault("is cut")));
+        assert_eq!(end(&cut), "is cut: the results are complete up to and with frame 12354");
+        cut.summary.last_frame = None;
+        assert_eq!(end(&cut), "is cut: no frame was judged");
+        let sink = |error| SinkEnd { name: "o.npz".into(), written: None, error };
+        for ended in [Ended::Complete, Ended::Stopped, Ended::NoSinkLeft] {
+            let mut run = report(ended);
+            run.summary.sinks =
+                vec![sink(Some(fault("a is full"))), sink(Some(fault("b is full"))), sink(None)];
+            assert_eq!(end(&run), "b is full");
+        }
     }
 }

@@ -28,7 +28,9 @@ pub fn run(args: &TrainArgs) -> Outcome {
     let notes = places::ready(&writing, &results)?;
     places::check(places::named("--dark", &args.dark), results)?;
     let place = args.writing.place(&args.out);
-    place.check()?;
+    for place in [&place].into_iter().chain(&args.write_mask.as_ref().map(|path| args.writing.place(path))) {
+        place.check()?;
+    }
     let stop = stop::on_signal()?;
     let mut source = darks::open(&input(args))?;
     let shape = source.shape();

@@ -150,6 +150,8 @@ fn a_table_of_frames_has_a_row_a_frame() {
     assert_eq!((rows.len(), rows[0][0], rows[1][0], rows[50][0]), (51, "frame", "0", "49"));
     let clusters: u64 = rows[1..].iter().map(|r| r.last().unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(said["clusters"].as_u64(), Some(clusters));
+    // Where no clusters are stored they are as they were measured.
+    assert_eq!(said["params"]["payload"], "f32");
 }
 
 #[test]

@@ -169,8 +169,14 @@ fn a_saved_pedestal_starts_the_same_run() {
         json(["find", "--pedestal", &at("p.npz"), "--out", &at("b.clust")].iter().chain(&mode));
         assert_eq!(fs::read(at("a.clust")).unwrap(), fs::read(at("b.clust")).unwrap());
     }
-    let said = fails(["find", "--pedestal", &at("p.npz"), "--data", data, "--out", &at("c.clust")], 2);
-    assert!(said.contains("precision"), "{said}");
+    let with = |data: &str| {
+        ["find", "--pedestal", &at("p.npz"), "--data", data, "--out", &at("c.clust")].map(String::from)
+    };
+    let said = fails(with(data), 2);
+    assert!(said.contains("--precision = f32: expected f64 or f64f32, with which"), "{said}");
+    write_npy(dir.path().join("small.npy").as_path(), Shape { rows: 3, cols: 4 }, &[0; 24]);
+    let said = fails(with(&at("small.npy")), 1);
+    assert!(said.contains("p.npz: holds 33 x 41 pixels, the data frames have 3 x 4"), "{said}");
 }
 
 #[test]
@@ -198,6 +204,8 @@ fn a_mask_takes_pixels_out() {
     ];
     let said = json(args);
     assert_eq!(said["pedestal"]["masked_pixels"], rows * (cols / 2));
+    let inputs = said["provenance"]["inputs"].as_array().unwrap();
+    assert!(inputs.iter().any(|i| i["role"] == "mask" && i["path"] == args[6]), "{inputs:?}");
     let found = clusters(&out, "3");
     assert!(!found.is_empty() && found.iter().all(|c| usize::from(c.1) >= cols / 2));
     fs::write(&mask, half(rows - 1)).unwrap();
@@ -227,7 +235,16 @@ fn errors_name_the_thing_and_leave_nothing_behind() {
             1,
             "moench_dark.npy: 1000 dark frames, the pedestal needs 1001 (give more, or --pedestal-samples 1000)",
         ),
-        (&["--first", "121"], 1, "moench_data.npy: 120 frames, the first one asked for is 121"),
+        (
+            &["--first", "120"],
+            1,
+            "moench_data.npy: 120 frames, the first one asked for is 120: give --first 0 to 119",
+        ),
+        (
+            &["--first", "121"],
+            1,
+            "moench_data.npy: 120 frames, the first one asked for is 121: give --first 0 to 119",
+        ),
         (&["--backend", "abacus"], 2, "--backend = abacus: expected one of auto, "),
         (&["--out", out], 2, "expected another file than --out"),
         (&["--save-pedestal", "pedestal.npy"], 2, "pedestal.npy: expected a name that ends with .npz"),
@@ -259,6 +276,10 @@ fn errors_name_the_thing_and_leave_nothing_behind() {
         with(dark, small.to_str().unwrap())
             .contains("moench_dark.npy: holds 33 x 41 pixels, the data frames have 3 x 4")
     );
+    let empty = dir.path().join("empty.npy");
+    write_npy(&empty, Shape { rows: 33, cols: 41 }, &[]);
+    assert!(with(dark, empty.to_str().unwrap()).contains("empty.npy: holds no frames"));
+    fs::remove_file(&empty).unwrap();
     assert!(with(dark, "nowhere.npy").contains("nowhere.npy: there is no such file"));
     assert!(with(dark, "nowhere.clust").contains("holds results, not frames"));
     // Dark and data in one file: darks must not be judged.
@@ -294,6 +315,28 @@ fn no_result_takes_the_place_of_an_input() {
         assert!(said.contains(words), "{more:?}: {said}");
     }
     assert_eq!(names(dir.path()).iter().map(|n| fs::read(at(n)).ok()).collect::<Vec<_>>(), before);
+}
+
+/// Every pixel of the dark frames is in another gain.
+#[test]
+fn a_run_without_a_pixel_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.dat");
+    let frame = |k: u64| {
+        let value = move |i: u64| (1 << 14 | (3000 + (i * 7 + k * 13) % 40)) as u16;
+        [k.to_le_bytes(), [0; 8]]
+            .concat()
+            .into_iter()
+            .chain((0..12).flat_map(move |i| value(i).to_le_bytes()))
+    };
+    fs::write(&path, (0..30).flat_map(frame).collect::<Vec<u8>>()).unwrap();
+    let (x, out) = (path.to_str().unwrap(), dir.path().join("o.npz"));
+    let args = ["find", "--dark", x, "--data", x, "--dat-shape", "3x4", "--first", "20", "--out"];
+    let said = fails(args.iter().chain(&[out.to_str().unwrap()]), 1);
+    let words =
+        "x.dat: no pixel is left to find photons in: 0 masked, 12 lost in all dark frames but one at most";
+    assert!(said.contains(words), "{said}");
+    assert_eq!(names(dir.path()), ["x.dat"]);
 }
 
 /// The clusters are safe, the picture is not, and both are said.
@@ -377,4 +420,37 @@ fn every_option_reaches_the_finder() {
     assert_eq!(with(&["--test2"])["params"]["test2"], true);
     let clipped = with(&["--payload", "i16", "--n-sigma", "1"]);
     assert_eq!(clipped["saturated_values"], 0);
+}
+
+/// One run with all results, and one with a report: nothing of them is lost on the way to the summary.
+#[test]
+fn what_a_run_has_seen_and_written_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = Shape { rows: 9, cols: 9 };
+    let darks: Vec<u16> = (0..20 * 81).map(|i| 100 + (i / 81 % 3) as u16).collect();
+    let mut frames: Vec<u16> = (0..5 * 81).map(|i| 101 + (i / 81 % 2) as u16).collect();
+    // The end of the range.
+    frames[40] = 16383;
+    write_npy(dir.path().join("dark.npy").as_path(), shape, &darks);
+    write_npy(dir.path().join("data.npy").as_path(), shape, &frames);
+    let with = |words: &str| {
+        let words = format!("find --dark dark.npy --data data.npy --backend cpu {words}");
+        let o = command(words.split(' ')).current_dir(dir.path()).output().unwrap();
+        assert!(o.status.success(), "{}", stderr(&o));
+        o
+    };
+    let o = with("--out o.npz --frames-out f.csv --save-pedestal p.npz --write-mask m.npy --json --verbose");
+    let said: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
+    let written: Vec<_> = said["written"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+    assert_eq!(written, ["p.npz", "o.npz", "f.csv", "f.csv.json", "m.npy"]);
+    assert!(written.iter().all(|name| dir.path().join(name).exists()));
+    assert_eq!((&said["clusters"], &said["saturated_clusters"]), (&1.into(), &1.into()));
+    assert!(said["drift"]["median_adu"].is_number(), "{said}");
+    for words in ["backend cpu (", "  ", "batches of ", "pedestal from 20 dark frames of dark.npy"] {
+        assert!(stderr(&o).contains(&format!("scheidegg: {words}")), "no {words} in {}", stderr(&o));
+    }
+    with("--report r");
+    let page = fs::read_to_string(dir.path().join("r/report.html")).unwrap();
+    // It has seen the run to its end.
+    assert!(page.contains("Provenance") && page.contains("--report r"), "{page}");
 }

@@ -100,7 +100,20 @@ fn links_lead_on_and_what_cannot_be_written_is_refused() {
         let said = fails(scene.find(options), 1);
         assert!(said.contains(words), "{said}");
     }
-    assert_eq!(names(&scene.out()), ["folder.npz", "link.clust", "link.clust.json", "ro.npz", "store"]);
+    fs::create_dir(at("folder.npy")).unwrap();
+    // Before a pedestal is read, and hours of work.
+    for (option, name, words) in [
+        ("--save-pedestal", "ro.npz", "ro.npz: is read-only"),
+        ("--write-mask", "folder.npy", "folder.npy: is a folder"),
+    ] {
+        let none = ["find", "--pedestal", "none.npz", "--data", &scene.data, "--out", &at("x.npz")];
+        let said = fails(none.iter().chain(&[option, &at(name)]), 1);
+        assert!(said.contains(words), "{said}");
+        let none = ["train", "--dark", "none.npy", "--out", &at("x.npz"), "--write-mask", &at("folder.npy")];
+        assert!(fails(none, 1).contains("folder.npy: is a folder"));
+    }
+    let there = ["folder.npy", "folder.npz", "link.clust", "link.clust.json", "ro.npz", "store"];
+    assert_eq!(names(&scene.out()), there);
     assert_eq!(fs::read(at("ro.npz")).unwrap(), b"old");
 }
 
@@ -127,10 +140,22 @@ fn a_pipe_takes_clusters_as_they_come() {
     reader.join().unwrap();
     assert!(stderr(&o).contains("its reader has gone") && !stderr(&o).contains("panicked"), "{}", stderr(&o));
     assert_eq!(o.status.code(), Some(1));
+    // A result beside it whose name cannot be given in the end costs no summary. More clusters than a pipe holds: the run
+    // waits for its reader with them, and has looked at all places before.
+    let mask = ["--out", &at("f.clust"), "--size", "9", "--write-mask", &at("m.npy")];
+    let child = command(scene.find(&mask)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut fifo = File::open(at("f.clust")).unwrap();
+    fs::create_dir(at("m.npy")).unwrap();
+    std::io::copy(&mut fifo, &mut std::io::sink()).unwrap();
+    let o = child.wait_with_output().unwrap();
+    assert_eq!(o.status.code(), Some(1));
+    assert!(stderr(&o).contains("m.npy: is a folder") && stdout(&o).contains("clusters "), "{}", stderr(&o));
     // Standard output as a result: the summary goes to standard error.
     let o = run(scene.find(&["--out", "/dev/stdout"]));
     assert!(o.status.success() && o.stdout == whole, "{}", stderr(&o));
     assert!(stderr(&o).contains("clusters     1073"), "{}", stderr(&o));
+    let o = run(scene.find(&["--out", &at("too.npz"), "--out", "/dev/stdout"]));
+    assert!(o.status.success() && o.stdout == whole, "{}", stderr(&o));
     let to = File::create(at("redirected")).unwrap();
     let o =
         command(scene.find(&["--out", "/dev/stdout"])).stdout(to).stderr(Stdio::piped()).output().unwrap();
