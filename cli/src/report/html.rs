@@ -17,6 +17,7 @@ th{font-weight:400;color:var(--soft);white-space:nowrap}td{overflow-wrap:anywher
 .warning{border-left:4px solid #d55e00;background:var(--warning);padding:6px 12px;margin:8px 0}
 .pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,500px),1fr));gap:32px 28px}
 figure{margin:0;min-width:0}figure svg{max-width:100%;height:auto;display:block;border-radius:4px}
+a{color:inherit}
 figcaption{font-size:14px;color:var(--soft);max-width:680px;margin-top:6px}
 @media print{figure{break-inside:avoid}}
 ";

@@ -9,7 +9,7 @@ use super::beside::{self, Sum};
 use super::columns::{write_column, write_provenance};
 use super::marks::{Mark, Marks};
 use super::output::{Output, Place};
-use super::{Batch, Sink, Written};
+use super::{Batch, Kind, Sink, Written};
 use crate::provenance::{How, Provenance};
 
 /// What a column holds where the source does not know it.
@@ -93,6 +93,9 @@ impl Sink for CsvTable {
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
         let mut out = self.out.take().ok_or_else(|| ended(&self.path))?;
+        if Kind::is_nothing(provenance) {
+            return Ok(Written::nowhere());
+        }
         if let Err(fault) = out.flush() {
             return self.marks.finish_what_fits(out, provenance, fault, |_, _| Ok(()));
         }
@@ -180,6 +183,9 @@ impl Sink for NpzTable {
 
     fn finish(&mut self, provenance: &Provenance) -> Result<Written> {
         let mut columns = self.columns.take().ok_or_else(|| ended(&self.path))?;
+        if Kind::is_nothing(provenance) {
+            return Ok(Written::nowhere());
+        }
         let Err(fault) = columns.end(self.known, &self.marks.last(), provenance) else {
             return Ok(Written::at(columns.archive.finish_as(provenance.ended.how == How::Complete)?));
         };

@@ -33,11 +33,14 @@ pub fn spectrum(sink: &ReportSink, peaks: &Peaks) -> Named {
         empty: empty(sink),
     };
     let beyond: u64 = spectra.iter().map(|s| s.2.total() - s.2.count(low, high)).max().unwrap_or(0);
+    let outside = match beyond {
+        0 => "None lies outside this range.".into(),
+        n => format!("At most {} of a kind lie outside this range.", count(n)),
+    };
     let caption = format!(
-        "Charge of {} clusters: the brightest pixel alone, the largest 2x2 square that holds it, and the whole window. At \
-         most {} of a kind lie outside this range.",
-        count(sink.clusters),
-        count(beyond)
+        "Charge of {} clusters: the brightest pixel alone, the largest 2x2 square that holds it, and the whole window. \
+         {outside}",
+        count(sink.clusters)
     );
     Named { file: "spectrum", caption, picture: chart.draw() }
 }
