@@ -311,6 +311,7 @@ mod tests {
     use scheidegg_finder::Shape;
 
     use super::*;
+    use crate::io::marks::Mark;
     use crate::provenance::{Ending, How};
 
     const SIZE: ClusterSize = ClusterSize { w: 2, h: 2 };
@@ -424,6 +425,24 @@ mod tests {
         assert!(said.contains("its content is damaged") && buf.view().frames() == 2, "{said}");
         let mut alone = ClustReader::open_alone(&path, SIZE, Payload::I16).unwrap();
         assert_eq!((alone.read(&mut buf, 9).unwrap(), alone.checksum()), (3, Checksum::None));
+    }
+
+    #[test]
+    fn a_sink_knows_where_its_batches_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.clust");
+        let mut sink = ClustSink::create(&path, SIZE, Payload::I16).unwrap();
+        assert_eq!(sink.name(), path.display().to_string());
+        sink.write(&batch(&[(7, 2), (8, 0)]).view().into()).unwrap();
+        sink.write(&batch(&[(9, 3)]).view().into()).unwrap();
+        let last = Mark { bytes: 84, frames: 3, clusters: 5, last_frame: Some(9) };
+        assert_eq!(sink.marks.last(), last);
+        sink.finish(&Provenance { frames: 3, ..Provenance::default() }).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), content(&[(7, 2), (8, 0), (9, 3)]));
+        for ended in [sink.finish(&Provenance::default()).err(), sink.write(&batch(&[]).view().into()).err()]
+        {
+            assert!(ended.unwrap().to_string().contains("is finished"));
+        }
     }
 
     #[test]

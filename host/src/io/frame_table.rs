@@ -275,6 +275,28 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
+    /// A table of a run that did not end takes no name that is taken.
+    #[test]
+    fn a_table_that_ends_early_stands_beside_an_old_one() {
+        for ext in ["csv", "npz"] {
+            for (how, name) in [(How::Complete, "f"), (How::Stopped, "f.partial"), (How::Fault, "f.partial")]
+            {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join(format!("f.{ext}"));
+                std::fs::write(&path, b"before").unwrap();
+                let mut table = open_frame_table(&path).unwrap();
+                assert_eq!(table.name(), path.display().to_string());
+                table.write(&Batch::of(batch().view())).unwrap();
+                let ended = Ending { how, why: None };
+                let written =
+                    table.finish(&Provenance { frames: 2, ended, ..Provenance::default() }).unwrap();
+                assert_eq!(written.paths[0], dir.path().join(format!("{name}.{ext}")), "{how:?}");
+                let kept = std::fs::read(&path).unwrap() == b"before";
+                assert_eq!(kept, how != How::Complete, "{how:?} {ext}");
+            }
+        }
+    }
+
     #[test]
     fn other_endings_are_refused() {
         let said = open_frame_table("f.txt").err().unwrap().to_string();

@@ -87,3 +87,35 @@ fn looks_right(path: &Path, size: ClusterSize, payload: Payload) -> Result<bool>
     }
     Ok(looks.doubt().is_none())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of 3x3 `i32`, of a cluster each whose centre is this, between neighbours of 50; none without.
+    fn kinds(centres: &[Option<i32>]) -> Vec<(ClusterSize, Payload)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.clust");
+        let mut bytes = Vec::new();
+        for centre in centres {
+            bytes.extend([1, 0, 0, 0, u8::from(centre.is_some()), 0, 0, 0]);
+            let Some(centre) = centre else { continue };
+            bytes.extend([1, 0, 1, 0]);
+            bytes.extend([50, 50, 50, 50, *centre, 50, 50, 50, 50].map(i32::to_le_bytes).concat());
+        }
+        std::fs::write(&path, bytes).unwrap();
+        cluster_file_kinds(&path, None, None).unwrap()
+    }
+
+    #[test]
+    fn every_cluster_is_looked_at_once_and_the_last_frame_may_have_none() {
+        let usual = [(ClusterSize { w: 3, h: 3 }, Payload::I32)];
+        assert_eq!(kinds(&[Some(900), None]), usual);
+        assert_eq!(kinds(&[None, Some(900), None, None]), usual);
+        // Two of five centres are not the largest value: few enough, wherever they come.
+        let some = [Some(9), Some(9), Some(900), Some(900), Some(900)];
+        assert_eq!(kinds(&some), usual);
+        assert!(!kinds(&[Some(9), Some(9), Some(900)]).contains(&usual[0]));
+        assert_eq!((kinds(&[]), kinds(&[None])), (vec![], vec![]));
+    }
+}

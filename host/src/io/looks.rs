@@ -87,3 +87,87 @@ fn is_odd(payload: Payload, v: f64) -> bool {
         Payload::F16 => v.is_nan() || v.abs() < 0.01,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use scheidegg_finder::Values;
+
+    use super::*;
+
+    const SIZE: ClusterSize = ClusterSize { w: 2, h: 2 };
+
+    #[test]
+    fn strange_values_begin_where_pixels_end() {
+        for (payload, v, odd) in [
+            (Payload::I32, 131_072.0, false),
+            (Payload::I32, -131_073.0, true),
+            (Payload::F32, -131_072.0, false),
+            (Payload::F32, 131_072.5, true),
+            (Payload::F32, 1e-20, false),
+            (Payload::F32, -9e-21, true),
+            (Payload::F32, f64::NAN, true),
+            (Payload::F32, f64::INFINITY, true),
+            (Payload::I16, 8192.0, true),
+            (Payload::I16, -8191.0, false),
+            (Payload::F16, 0.01, false),
+            (Payload::F16, -0.0099, true),
+            (Payload::F16, f64::NAN, true),
+            (Payload::F16, f64::INFINITY, false),
+        ] {
+            assert_eq!(is_odd(payload, v), odd, "{v} of {payload}");
+        }
+    }
+
+    #[test]
+    fn enough_is_seen_at_last_and_zeros_count_for_nothing() {
+        let mut looks = Looks::new(SIZE, Payload::I32);
+        let cluster = |values: &'static [i32]| Cluster::new(0, 0, SIZE, Values::I32(values)).unwrap();
+        looks.take(&cluster(&[0, 200_000, 7, 5]));
+        looks.take(&cluster(&[0, 0, 9, 9]));
+        assert_eq!((looks.clusters, looks.off_centre, looks.values, looks.odd), (2, 1, 5, 1));
+        for k in 2..=MOST {
+            assert!(looks.clusters == k && looks.is_full() == (k == MOST));
+            looks.take(&cluster(&[0, 0, 0, 5]));
+        }
+        assert!(looks.is_full());
+    }
+
+    #[test]
+    fn most_of_it_must_be_strange_to_be_doubted() {
+        let values = |payload: Payload, odd: u64, all: u64| {
+            Looks { values: all, odd, clusters: 10, off_centre: 5, ..Looks::new(SIZE, payload) }.doubt()
+        };
+        for payload in [Payload::I32, Payload::F16, Payload::F32] {
+            assert_eq!(values(payload, 5, 10), None);
+        }
+        assert_eq!((values(Payload::I16, 6, 8), values(Payload::I32, 0, 0)), (None, None));
+        for (payload, odd, said) in [
+            (
+                Payload::I32,
+                51,
+                "51 % of the values are above 131072 or below -131072: are they really i32, and not f32?",
+            ),
+            (
+                Payload::F32,
+                60,
+                "60 % of the values are no number, or none that a pixel has: are they really f32, and not i32?",
+            ),
+            (
+                Payload::I16,
+                76,
+                "76 % of the values are above 8192 or below -8192: are they really i16, and not f16?",
+            ),
+            (
+                Payload::F16,
+                100,
+                "100 % of the values are no number, or nearer to 0 than 0.01: are they really f16, and not i16?",
+            ),
+        ] {
+            assert_eq!(values(payload, odd, 100).as_deref(), Some(said));
+        }
+        let looks = Looks { clusters: 100, off_centre: 51, ..Looks::new(SIZE, Payload::I16) };
+        let said =
+            "in 51 % of the clusters the centre is not the largest value: is the window really 2x2 of i16?";
+        assert_eq!(looks.doubt().as_deref(), Some(said));
+    }
+}

@@ -299,4 +299,101 @@ mod tests {
         }
         assert!(marks.all.len() <= 3);
     }
+
+    fn numbered(numbers: &[u64]) -> ClustersBuf {
+        let shape = Shape { rows: 9, cols: 9 };
+        let mut batch = ClustersBuf::new(shape, ClusterSize::square(3).unwrap(), Payload::I32);
+        numbers.iter().for_each(|n| batch.push_frame(*n, &[0; 40]));
+        batch
+    }
+
+    #[test]
+    fn the_last_mark_that_is_in_the_file_for_sure_is_kept_and_all_after_it() {
+        let most = GATHERED as u64;
+        let mut marks = Marks::new(100);
+        assert_eq!(marks.last(), Mark { bytes: 100, ..Mark::default() });
+        let mut ends = |bytes: u64| {
+            marks.add(bytes, &numbered(&[1]).view());
+            marks.all.iter().map(|m| m.bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(7), [100, 107]);
+        // One byte less than is gathered lies behind the second.
+        assert_eq!(ends(most - 1), [100, 107, most + 106]);
+        assert_eq!(ends(1), [107, most + 106, most + 107]);
+        assert_eq!(ends(0), [107, most + 106, most + 107, most + 107]);
+        assert_eq!(ends(most), [most + 107, 2 * most + 107]);
+        // A batch without frames ends with the frame before.
+        marks.add(3, &numbered(&[8, 9]).view());
+        marks.add(0, &numbered(&[]).view());
+        let last = Mark { bytes: 2 * most + 110, frames: 7, clusters: 7, last_frame: Some(9) };
+        assert_eq!(marks.last(), last);
+    }
+
+    /// As much of a result as is in its file, under a name of its own, and what stands beside it tells how much that is.
+    #[test]
+    fn what_fits_is_completed_aside_and_told_of() {
+        let fault = || Error::file("a.clust", "no space left");
+        for (how, is_told) in [(How::Complete, false), (How::Stopped, false), (How::NotWritten, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut out = Output::create(dir.path().join("a.clust")).unwrap();
+            let mut marks = Marks::new(0);
+            for (number, reaches) in [(4, true), (6, true), (9, false)] {
+                out.write(&[number as u8; 48]).unwrap();
+                if reaches {
+                    out.flush().unwrap();
+                }
+                marks.add(48, &numbered(&[number]).view());
+            }
+            let why = is_told.then(|| "a.clust: no space left".into());
+            let ended = Ending { how, why };
+            let known = Provenance {
+                host: "h".into(),
+                frames: 3,
+                clusters: 3,
+                last_frame: Some(9),
+                ended,
+                ..Provenance::default()
+            };
+            let end = |out: &mut Output, mark: &Mark| out.write_over_start(&mark.clusters.to_le_bytes());
+            let outcome = marks.finish_what_fits(out, &known, fault(), end);
+            let part = dir.path().join("a.partial.clust");
+            let beside = dir.path().join("a.partial.clust.json");
+            match outcome {
+                Ok(written) => assert!(is_told && written.paths == [part.clone(), beside.clone()]),
+                Err(e) => {
+                    let said = "a.partial.clust: holds the result up to and with frame 6 only: a.clust: no space left";
+                    assert!(!is_told && e.to_string().ends_with(said), "{e}");
+                }
+            }
+            let content = [&2u64.to_le_bytes()[..], &[4; 40], &[6; 48]].concat();
+            assert_eq!(fs::read(&part).unwrap(), content);
+            let told = Provenance::from_json(&fs::read_to_string(&beside).unwrap()).unwrap();
+            let ended = Ending { how: How::NotWritten, why: Some("a.clust: no space left".into()) };
+            assert_eq!(told, Provenance { frames: 2, clusters: 2, last_frame: Some(6), ended, ..known });
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        }
+    }
+
+    /// What was there before a result, as behind `>>`, is never cut.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn nothing_is_cut_that_is_no_file_of_its_own() {
+        use std::os::fd::AsRawFd;
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.clust");
+        fs::write(&path, [1; 1000]).unwrap();
+        let file = fs::File::options().append(true).open(&path).unwrap();
+        let stream = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut out = Output::create_or_stream(std::path::Path::new(&stream)).unwrap();
+        assert!(out.is_stream());
+        let mut marks = Marks::new(0);
+        out.write(&[2; 48]).unwrap();
+        out.flush().unwrap();
+        marks.add(48, &numbered(&[4]).view());
+        let fault = Error::file("a.clust", "no space left");
+        let refused = marks.finish_what_fits(out, &Provenance::default(), fault, |_, _| Ok(())).unwrap_err();
+        assert_eq!(refused.to_string(), "a.clust: no space left");
+        assert_eq!(fs::read(&path).unwrap(), [[1; 1000].as_slice(), &[2; 48]].concat());
+    }
 }

@@ -113,3 +113,35 @@ impl Kind {
         Error::file(&self.path, "is finished: nothing can be written to it any more")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provenance::{Ending, Input};
+
+    #[test]
+    fn a_result_is_complete_unless_somebody_says_otherwise_and_nothing_without_frames_of_a_run() {
+        for (how, complete) in [
+            (How::Complete, true),
+            (How::Unknown, true),
+            (How::Stopped, false),
+            (How::Fault, false),
+            (How::NotWritten, false),
+        ] {
+            for (frames, roles) in
+                [(0, &[][..]), (1, &[]), (0, &["dark"]), (0, &["dark", "data"]), (2, &["data"])]
+            {
+                let input = |role: &&str| Input { role: role.to_string(), ..Input::default() };
+                let inputs = roles.iter().map(input).collect();
+                let told =
+                    Provenance { frames, inputs, ended: Ending { how, why: None }, ..Provenance::default() };
+                assert_eq!(Kind::is_complete(&told), complete, "{how:?}");
+                let nothing = frames == 0 && (roles.contains(&"data") || !complete);
+                assert_eq!(Kind::is_nothing(&told), nothing, "{how:?}, {frames} frames of {roles:?}");
+            }
+        }
+        let path = PathBuf::from("a/b.npz");
+        let kind = Kind { path, size: ClusterSize { w: 3, h: 3 }, payload: Payload::I32 };
+        assert_eq!(kind.name(), "a/b.npz");
+    }
+}

@@ -60,9 +60,9 @@ impl ArrayRows {
         self.rows
     }
 
-    /// The bytes of row `k`, which there is.
+    /// The bytes of row `k`, which there is. Rows are asked for in order, each as often as one likes.
     pub fn row(&mut self, k: u64) -> Result<&[u8]> {
-        if k < self.from || k >= self.from + self.held {
+        if k >= self.from + self.held {
             self.read(k)?;
         }
         Ok(&self.block[(k - self.from) as usize * self.bytes..][..self.bytes])

@@ -113,3 +113,26 @@ pub fn write_image(place: impl Into<Place>, image: ArrayView2<'_, f64>) -> Resul
     }
     out.finish().map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a result that is cut goes by: what has reached the file, and a header of the same length for fewer rows.
+    #[test]
+    fn rows_reach_the_file_and_the_header_is_made_for_any_of_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut rows = NpyRows::create(dir.path().join("a.npy"), "'<u2'", &[3]).unwrap();
+        let header = |n: u64| NpyHeader::write("'<u2'", &[n, 3]);
+        rows.write(2, &[7; 12]).unwrap();
+        rows.flush().unwrap();
+        rows.write(5, &[8; 30]).unwrap();
+        assert_eq!((rows.header(0), rows.header(9)), (header(0), header(9)));
+        let (mut out, of) = rows.into_parts();
+        assert_eq!(out.reached().unwrap(), header(0).len() as u64 + 12);
+        assert_eq!((of(2), of(7)), (header(2), header(7)));
+        out.write_over_start(&of(7)).unwrap();
+        let path = out.finish().unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), [&header(7)[..], &[7; 12], &[8; 30]].concat());
+    }
+}
