@@ -458,4 +458,31 @@ mod tests {
         let said = TableReader::open(&path).unwrap().read(&mut buf, 9).unwrap_err().to_string();
         assert!(said.contains("a.npz: array x is damaged"), "{said}");
     }
+    /// Fault: what has no rows is never read, and so its checksum never looked at.
+    #[test]
+    fn columns_without_rows_are_looked_at_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let descr = |name: &str| match name {
+            "frame" => array("<u8", &[0], &[]),
+            "data" => array("<i2", &[0, 2, 2], &[]),
+            _ => array("<u2", &[0], &[]),
+        };
+        write_npz(&path, &NAMES.map(|n| (n, descr(n)))).unwrap();
+        let mut table = TableReader::open(&path).unwrap();
+        let mut buf = table.buffer();
+        assert_eq!(
+            (table.read(&mut buf, 9).unwrap(), table.clusters(), table.checksum()),
+            (0, 0, Checksum::Agrees)
+        );
+        let whole = fs::read(&path).unwrap();
+        // A space of the header of `x` becomes a tab.
+        let x = whole.windows(5).position(|w| w == b"x.npy").unwrap();
+        let at = x + whole[x..].windows(2).position(|w| w == b"  ").unwrap();
+        let mut damaged = whole;
+        damaged[at] = b'\t';
+        fs::write(&path, damaged).unwrap();
+        let said = TableReader::open(&path).unwrap_err().to_string();
+        assert!(said.contains("a.npz: array x is damaged"), "{said}");
+    }
 }
