@@ -175,17 +175,14 @@ fn is_free(path: &Path, owner: &Owner) -> io::Result<Option<u64>> {
     // To be written, as locks of network file systems ask.
     let file = File::options().write(true).open(path)?;
     let about = file.metadata()?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        // No locks here: an owner on this machine can be looked for, another one is left alone.
-        Err(TryLockError::Error(_)) => {
-            return Ok((owner.host == host() && !lives(owner.process)).then_some(about.len()));
-        }
-    }
-    let young = about.modified()?.elapsed().is_ok_and(|age| age < YOUNG);
     let dead = owner.host == host() && !lives(owner.process);
-    Ok((dead || !young).then_some(about.len()))
+    let free = match file.try_lock() {
+        Ok(()) => dead || about.modified()?.elapsed().is_ok_and(|age| age >= YOUNG),
+        Err(TryLockError::WouldBlock) => false,
+        // No locks here: an owner on this machine can be looked for, another one is left alone.
+        Err(TryLockError::Error(_)) => dead,
+    };
+    Ok(free.then_some(about.len()))
 }
 
 /// Whether a process of this number runs here, so far as the system tells.
@@ -242,6 +239,45 @@ mod tests {
         held.discard();
         assert_eq!(leftovers(dir.path()), []);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_hidden_file_says_whose_it_is_as_long_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let started = Partial::create(&dir.path().join("x".repeat(250))).unwrap();
+        let path = started.partial.path.clone();
+        let name = path.file_name().unwrap().to_str().unwrap().to_string();
+        assert!(name.starts_with(&format!(".{}.", "x".repeat(120))), "{name}");
+        let owner = owner_of(&name).unwrap();
+        assert_eq!((owner.host, owner.process), (host(), std::process::id()));
+        #[cfg(target_os = "linux")]
+        {
+            let whole = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+            assert_eq!(host(), whole.trim_end().chars().map(plain).take(60).collect::<String>());
+            assert!(lives(std::process::id()) && !lives(u32::MAX));
+        }
+        let left = Leftover { path: path.clone(), bytes: 3 };
+        let make = || {
+            fs::write(&path, "old").unwrap();
+            let old = std::time::SystemTime::now() - 2 * YOUNG;
+            File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        };
+        // Locked or not, it is ours until it has another name or is gone.
+        drop(started.file);
+        make();
+        assert_eq!(leftovers(dir.path()), []);
+        started.partial.renamed(|from| fs::rename(from, dir.path().join("x"))).unwrap();
+        started.partial.remove();
+        assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"old");
+        // Another one of that name is not ours.
+        make();
+        assert_eq!(leftovers(dir.path()), std::slice::from_ref(&left));
+        left.remove().unwrap();
+        left.remove().unwrap();
+        assert!(!path.exists());
+        fs::create_dir(&path).unwrap();
+        left.remove().unwrap_err();
     }
 
     #[test]

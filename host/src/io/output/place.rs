@@ -192,27 +192,48 @@ fn kind(there: &Metadata) -> &'static str {
 
 /// Gives a file a name unless something has that name; false when something has.
 pub(super) fn name_if_free(from: &Path, to: &Path) -> io::Result<bool> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+    let mut outcome = Ok(());
+    // What a file system does not know is done in another way.
+    for way in WAYS {
+        outcome = way(from, to);
+        match &outcome {
             Ok(()) => return Ok(true),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
-            // What this file system does not know is done in other ways.
             Err(_) => {}
         }
     }
-    match fs::hard_link(from, to) {
-        Ok(()) => return fs::remove_file(from).map(|()| true),
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
-        Err(_) => {}
+    outcome.map(|()| true)
+}
+
+/// Ways to give a file a name that nothing has.
+const WAYS: [fn(&Path, &Path) -> io::Result<()>; 3] = [rename, link, claim];
+
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
     }
-    // Neither: the name is taken by an empty file first.
-    match fs::File::create_new(to) {
-        Ok(_) => fs::rename(from, to).map(|()| true),
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(e),
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (from, to);
+        Err(ErrorKind::Unsupported.into())
     }
+}
+
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::hard_link(from, to)?;
+    // It has its name, whether the hidden one can be taken away or not.
+    let _ = fs::remove_file(from);
+    Ok(())
+}
+
+/// The name is taken by an empty file first, which goes again where nothing can take its place.
+fn claim(from: &Path, to: &Path) -> io::Result<()> {
+    drop(fs::File::create_new(to)?);
+    fs::rename(from, to).inspect_err(|_| {
+        let _ = fs::remove_file(to);
+    })
 }
 
 /// Gives a file a name beside `target`, like `clusters.partial.npz` or `clusters.partial-2.npz`: the first one that is
@@ -284,6 +305,23 @@ mod tests {
         assert!(!name_if_free(&at("b"), &at("x")).unwrap());
         assert_eq!((fs::read(at("x")).unwrap(), fs::read(at("b")).unwrap()), (b"a".to_vec(), b"b".to_vec()));
         assert_eq!(name_beside(&at("b"), &at("x"), &at("x")).unwrap(), at("x.partial"));
+        // In every way.
+        for (k, way) in WAYS.into_iter().enumerate().skip(usize::from(cfg!(not(target_os = "linux")))) {
+            let to = at(&format!("to{k}"));
+            way(&at("none"), &to).unwrap_err();
+            assert!(!to.exists(), "{k}");
+            fs::write(at("from"), "1").unwrap();
+            way(&at("from"), &to).unwrap();
+            assert!(!at("from").exists(), "{k}");
+            fs::write(at("from"), "2").unwrap();
+            assert_eq!(way(&at("from"), &to).unwrap_err().kind(), ErrorKind::AlreadyExists, "{k}");
+            assert_eq!(
+                (fs::read(to).unwrap(), fs::read(at("from")).unwrap()),
+                (b"1".to_vec(), b"2".to_vec())
+            );
+        }
+        name_if_free(&at("none"), &at("y")).unwrap_err();
+        assert!(!at("y").exists());
     }
 
     #[test]
@@ -302,6 +340,66 @@ mod tests {
         assert!(said(at("x.npz").into()).contains("is read-only"));
         Place::from(at("y.npz")).check().unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn folders_are_those_of_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        let folder = |path: PathBuf| Place::from(path).folder();
+        for name in ["file", "new"] {
+            assert_eq!(folder(at(name)), Some(dir.path().to_path_buf()), "{name}");
+            assert!(!Place::from(at(name)).is_stream());
+        }
+        assert_eq!(folder("new-here".into()), Some(".".into()));
+        assert_eq!(folder(at("sub")), None);
+        let said = |path: PathBuf| Place::from(path).check().unwrap_err().to_string();
+        assert!(said("/".into()).contains("has no file name"));
+        assert!(said(at("file/x")).contains("file/x: "));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("sub/there", at("link")).unwrap();
+            assert_eq!(folder(at("link")), Some(at("sub")));
+            assert_eq!(folder("/dev/null".into()), None);
+            assert_eq!(folder("/dev/fd/0".into()), None);
+            assert!(Place::from("/dev/null").is_stream());
+            let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+            assert!(said(at("socket")).contains("is a socket, which takes bytes in their order only"));
+            assert!(said("/dev/null".into()).contains("is a device, which takes"));
+        }
+    }
+
+    #[test]
+    fn open_files_have_folders_of_their_own() {
+        for (folder, is) in [
+            ("/dev/fd", true),
+            ("/proc/self/fd", true),
+            ("/proc/7/fd", true),
+            ("/proc/7/fdinfo", false),
+            ("/proc", false),
+            ("/home/fd", false),
+            ("/dev", false),
+        ] {
+            assert_eq!(is_of_open_files(Path::new(folder)), is, "{folder}");
+        }
+    }
+
+    #[test]
+    fn folders_that_cannot_be_written_to_are_named() {
+        let said = |kind: ErrorKind| refused(Path::new("a/b"), Path::new("a"), kind.into()).to_string();
+        for kind in [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem] {
+            assert!(said(kind).starts_with("a/b: the folder a cannot be written to: "));
+        }
+        assert!(said(ErrorKind::StorageFull).contains("free some space"));
+    }
+
+    #[test]
+    fn names_are_cut_between_letters() {
+        let cut = |name: &str, most| shortened(OsStr::new(name), most).into_string().unwrap();
+        assert_eq!((cut("abc", 3), cut("abc", 2), cut("abc", 0)), ("abc".into(), "ab".into(), String::new()));
+        assert_eq!((cut("aäb", 2), cut("aäb", 3), cut("ää", 1)), ("a".into(), "aä".into(), String::new()));
     }
 
     #[cfg(unix)]
