@@ -54,6 +54,8 @@ struct Columns {
 
 /// Bytes copied at once when an archive is completed.
 const COPIED: usize = 1 << 20;
+/// Numbers of frames in so many bytes.
+const NUMBERS: u64 = (COPIED / NUMBER) as u64;
 
 /// Bytes of a number in `x` or `y`.
 const PLACE: u64 = 2;
@@ -180,7 +182,7 @@ fn write_frames(archive: &mut Archive, runs: &mut Output, rows: u64) -> Result<(
     let (mut left, mut number, mut clusters) = (rows, 0, 0);
     let fill = |numbers: &mut Vec<u64>| {
         numbers.clear();
-        let want = left.min((COPIED / NUMBER) as u64);
+        let want = left.min(NUMBERS);
         left -= want;
         while (numbers.len() as u64) < want {
             if clusters == 0 {
@@ -297,5 +299,47 @@ impl Sink for NpySink {
         }
         let (out, header) = rows.end()?;
         beside::finish(out, self.sum.behind(&header), provenance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scheidegg_finder::{ClustersBuf, Shape, record_bytes};
+
+    use super::*;
+
+    /// Frames 7, 8, ... with so many clusters each.
+    fn clusters(kind: (ClusterSize, Payload), counts: &[usize]) -> ClustersBuf {
+        let mut buf = ClustersBuf::new(Shape { rows: 9, cols: 9 }, kind.0, kind.1);
+        for (number, count) in (7..).zip(counts) {
+            buf.push_frame(number, &vec![0; count * record_bytes(kind.0, kind.1)]);
+        }
+        buf
+    }
+
+    #[test]
+    fn a_result_is_marked_where_a_batch_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = (ClusterSize::square(3).unwrap(), Payload::I16);
+        let path = dir.path().join("a.npy");
+        let mut rows = NpySink::create(&path, kind.0, kind.1).unwrap();
+        let mut columns = NpzSink::create(dir.path().join("a.npz"), kind.0, kind.1).unwrap();
+        for (counts, frames, runs, clusters_so_far, last_frame) in
+            [(&[3, 0, 2][..], 3, 2, 5, 9), (&[0], 4, 2, 5, 7), (&[4, 1], 6, 4, 10, 8)]
+        {
+            let batch = clusters(kind, counts);
+            rows.write(&batch.view().into()).unwrap();
+            columns.write(&batch.view().into()).unwrap();
+            let header = rows.rows.as_ref().unwrap().header(0).len() as u64;
+            let mark =
+                |bytes| Mark { bytes, frames, clusters: clusters_so_far, last_frame: Some(last_frame) };
+            // A row is 8 bytes of number, 4 of place and 18 of values; a run is a number and a count.
+            assert_eq!(rows.marks.last(), mark(header + 30 * clusters_so_far));
+            assert_eq!(columns.marks.last(), mark(16 * runs));
+        }
+        let end = rows.marks.last().bytes;
+        rows.finish(&Provenance::default()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), end);
+        columns.finish(&Provenance::default()).unwrap();
     }
 }
