@@ -28,7 +28,6 @@ pub struct Output {
     file: Option<BufWriter<File>>,
     /// Something could not be written: what is there is not what it should be, and gets no name.
     broken: bool,
-    named: bool,
 }
 
 /// How the bytes come to their place.
@@ -80,14 +79,14 @@ impl Output {
             ));
         }
         let file = Some(BufWriter::with_capacity(GATHERED, file));
-        Ok(Output { place, way: Way::Stream, file, broken: false, named: false })
+        Ok(Output { place, way: Way::Stream, file, broken: false })
     }
 
     fn beside(place: Place, target: PathBuf) -> Result<Output> {
         let started = Partial::create(&target);
         let Started { partial, file } = started.map_err(|e| refused(&place.path, folder_of(&target), e))?;
         let file = Some(BufWriter::with_capacity(GATHERED, file));
-        Ok(Output { place, way: Way::Beside { partial, target }, file, broken: false, named: false })
+        Ok(Output { place, way: Way::Beside { partial, target }, file, broken: false })
     }
 
     /// The final name.
@@ -231,17 +230,13 @@ impl Output {
                 partial.renamed(|from| fs::rename(from, target))
             }
         };
-        self.named = true;
         let Err(e) = named else { return Ok(path) };
         match partial.renamed(|from| name_beside(from, target, &path)) {
             Ok(other) => Err(Error::file(
                 path,
                 format!("could not be given its name ({e}): the complete file is {}", other.display()),
             )),
-            Err(_) => {
-                self.named = false;
-                Err(failed(&path, e))
-            }
+            Err(_) => Err(failed(&path, e)),
         }
     }
 
@@ -258,9 +253,7 @@ impl Output {
             true => Ok(path.clone()),
             false => name_beside(from, target, &path),
         });
-        let named = named.map_err(|e| failed(&path, e))?;
-        self.named = true;
-        Ok(named)
+        named.map_err(|e| failed(&path, e))
     }
 
     /// As [`Output::finish`] where the run came to its end, else as [`Output::finish_part`].
@@ -279,9 +272,7 @@ impl Output {
         let path = self.path().to_path_buf();
         self.flush_all()?;
         let Way::Beside { partial, target } = &self.way else { return Ok(path) };
-        let named = partial.renamed(|from| name_beside(from, target, &path)).map_err(|e| failed(&path, e))?;
-        self.named = true;
-        Ok(named)
+        partial.renamed(|from| name_beside(from, target, &path)).map_err(|e| failed(&path, e))
     }
 
     /// Takes another final name in the same folder; what has that name is kept.
@@ -320,9 +311,7 @@ impl Drop for Output {
             // Without the last flush: the bytes go nowhere.
             drop(file.into_parts());
         }
-        if let Way::Beside { partial, .. } = &self.way
-            && !self.named
-        {
+        if let Way::Beside { partial, .. } = &self.way {
             partial.remove();
         }
     }

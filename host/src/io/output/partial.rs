@@ -64,15 +64,13 @@ impl Partial {
         }
     }
 
-    /// Lets `rename` give the file another name; on success it is hidden no more.
+    /// Lets `rename` give the file another name, unless the program is about to end.
     pub fn renamed<T>(&self, rename: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-        let mut files = mine();
-        let done = rename(&self.path)?;
-        files.remove(&self.path);
-        Ok(done)
+        let _files = mine();
+        rename(&self.path)
     }
 
-    /// Removes the file.
+    /// Removes the file, if it is hidden still.
     pub fn remove(&self) {
         let mut files = mine();
         let _ = fs::remove_file(&self.path);

@@ -2,6 +2,14 @@
 
 use super::*;
 
+impl Output {
+    /// The hidden file.
+    fn partial(&self) -> &Path {
+        let Way::Beside { partial, .. } = &self.way else { panic!("a stream has none") };
+        &partial.path
+    }
+}
+
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -243,4 +251,123 @@ fn devices_and_fifos_are_streamed_to() {
 fn a_folder_that_is_not_there_is_named() {
     let said = Output::create("/nowhere/at/all/x.clust").unwrap_err().to_string();
     assert!(said.contains("the folder /nowhere/at/all does not exist"), "{said}");
+}
+
+/// Fault: bytes that were gathered for a stream reach it though its run has failed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stream_that_is_dropped_gets_nothing_more() {
+    use std::os::fd::AsRawFd;
+    let mut there = tempfile::tempfile().unwrap();
+    there.write_all(b"before,").unwrap();
+    let path = format!("/proc/self/fd/{}", there.as_raw_fd());
+    let said = Output::create(&path).unwrap_err().to_string();
+    assert!(said.contains("is a file that is open already"), "{said}");
+    let mut out = Output::create_or_stream(&path).unwrap();
+    out.write(b"gathered").unwrap();
+    drop(out);
+    let mut out = Output::create_or_stream(&path).unwrap();
+    assert!(out.is_stream());
+    out.write(b"finished").unwrap();
+    assert_eq!(out.finish().unwrap(), Path::new(&path));
+    there.seek(SeekFrom::Start(0)).unwrap();
+    assert_eq!(io::read_to_string(there).unwrap(), "before,finished");
+    if File::options().append(true).open("/dev/ptmx").is_ok() {
+        let said = Output::create_or_stream("/dev/ptmx").unwrap_err().to_string();
+        assert!(said.contains("is a terminal"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_can_be_changed_until_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.bin");
+    let mut out = Output::create(&path).unwrap();
+    assert!(!out.is_stream());
+    out.write(b"0123456789").unwrap();
+    assert_eq!(out.reached().unwrap(), 0);
+    out.flush().unwrap();
+    assert_eq!(out.reached().unwrap(), 10);
+    out.write(b"forgotten").unwrap();
+    out.cut(8).unwrap();
+    assert_eq!(out.reached().unwrap(), 8);
+    out.write(b"ab").unwrap();
+    out.write_over(2, b"xy").unwrap();
+    out.write(b"c").unwrap();
+    assert_eq!(io::read_to_string(out.reread().unwrap()).unwrap(), "01xy4567abc");
+    out.write(b"d").unwrap();
+    out.close().unwrap();
+    out.close().unwrap();
+    assert_eq!(fs::read(out.partial()).unwrap(), b"01xy4567abcd");
+    let late = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| out.write(b"late")));
+    assert!(late.is_err(), "something was written after the end");
+    assert_eq!(out.finish().unwrap(), path);
+    assert_eq!(fs::read(&path).unwrap(), b"01xy4567abcd");
+}
+
+/// What is cut off is no matter any more.
+#[test]
+fn a_file_that_is_cut_is_whole_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.bin");
+    let mut out = Output::create(&path).unwrap();
+    out.write(b"whole").unwrap();
+    out.flush().unwrap();
+    let said = out.with(|_| Err::<(), _>(ErrorKind::StorageFull.into())).unwrap_err().to_string();
+    assert!(said.contains("a.bin: ") && said.contains("free some space"), "{said}");
+    let said = out.with(|_| Ok(())).unwrap_err().to_string();
+    assert!(said.contains("a.bin: was not written to the end"), "{said}");
+    out.cut(5).unwrap();
+    out.write(b", more").unwrap();
+    assert_eq!(out.finish().unwrap(), path);
+    assert_eq!(fs::read(&path).unwrap(), b"whole, more");
+}
+
+#[test]
+fn a_file_may_lie_aside_or_be_called_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let start = |bytes: &[u8]| {
+        let mut out = Output::create(at("a.bin")).unwrap();
+        out.write(bytes).unwrap();
+        out
+    };
+    assert_eq!(start(b"1").finish_aside().unwrap(), at("a.partial.bin"));
+    let mut other = start(b"2");
+    other.call("b.bin");
+    assert_eq!(other.path(), at("b.bin"));
+    assert_eq!(other.finish().unwrap(), at("b.bin"));
+    // A name that was taken in this way is kept.
+    let mut other = start(b"3");
+    other.call("b.bin");
+    let said = other.finish().unwrap_err().to_string();
+    assert!(said.contains("b.bin: could not be given its name") && said.contains("b.partial.bin"), "{said}");
+    for (name, bytes) in [("a.partial.bin", b"1"), ("b.bin", b"2"), ("b.partial.bin", b"3")] {
+        assert_eq!(fs::read(at(name)).unwrap(), bytes, "{name}");
+    }
+    assert_eq!(names(dir.path()), ["a.partial.bin", "b.bin", "b.partial.bin"]);
+}
+
+/// Fault: the hidden file is taken away under a run, and the name is given to an empty one.
+#[test]
+fn a_file_that_is_gone_gets_no_name() {
+    let dir = tempfile::tempdir().unwrap();
+    for complete in [true, false] {
+        let mut out = Output::create(Place::unless_taken(dir.path().join("a.bin"))).unwrap();
+        out.write(b"found").unwrap();
+        fs::remove_file(out.partial()).unwrap();
+        let said = out.finish_as(complete).unwrap_err().to_string();
+        assert!(said.contains("a.bin"), "{said}");
+        assert!(names(dir.path()).is_empty());
+    }
+}
+
+#[test]
+fn what_the_system_says_comes_with_the_way_out() {
+    let said = |kind: ErrorKind| failed(Path::new("a"), kind.into()).to_string();
+    assert!(said(ErrorKind::QuotaExceeded).contains("free some space"));
+    assert!(said(ErrorKind::FileTooLarge).contains("ulimit -f"));
+    assert!(said(ErrorKind::BrokenPipe).contains("its reader has gone"));
+    let other = said(ErrorKind::TimedOut);
+    assert!(other.starts_with("a: ") && !other.contains('('), "{other}");
 }
