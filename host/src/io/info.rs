@@ -43,13 +43,6 @@ impl Info {
         }
     }
 
-    /// Notes what is wrong, once.
-    fn fault(&mut self, what: String) {
-        if !self.faults.contains(&what) {
-            self.faults.push(what);
-        }
-    }
-
     /// Goes through all frames of a source without their pixels, and notes what is found.
     fn walk(&mut self, source: &mut dyn Source) {
         let mut frames = 0;

@@ -42,11 +42,11 @@ fn of_pedestal(path: &Path) -> Info {
     }
     match load_pedestal_facts(path) {
         Ok(facts) => facts.rows().into_iter().for_each(|(what, value)| info.row(what, value)),
-        Err(e) => info.fault(e.to_string()),
+        Err(e) => info.faults.push(e.to_string()),
     }
     match Npz::open(path).and_then(|mut npz| npz.json("provenance")) {
         Ok(provenance) => info.provenance = provenance,
-        Err(e) => info.fault(e.to_string()),
+        Err(e) => info.faults.push(e.to_string()),
     }
     info
 }

@@ -268,7 +268,8 @@ impl Matching {
     fn resolve(&mut self) {
         self.ports.iter_mut().for_each(|p| p.look_ahead(WINDOW));
         let counted: Vec<_> = (0..self.ports.len()).map(|k| self.counted(k)).collect();
-        let (skips, next) = match nearest(&counted) {
+        // A number that is wrong may look like a counter that begins again: then they are the same without that.
+        let (skips, next) = match nearest(&counted).or_else(|| nearest(&uncounted(&counted))) {
             Some(found) => found,
             // The last frames of the run: nothing comes behind them.
             None if self.ports.iter().all(Port::is_done) => (counted.iter().map(Vec::len).collect(), None),
@@ -382,6 +383,11 @@ fn nearest(counted: &[Vec<(u32, u64)>]) -> Option<(Vec<usize>, Option<u64>)> {
         }
     }
     best.map(|(_, places, number)| (places, Some(number)))
+}
+
+/// The numbers without how often their counters began again.
+fn uncounted(counted: &[Vec<(u32, u64)>]) -> Vec<Vec<(u32, u64)>> {
+    counted.iter().map(|port| port.iter().map(|(_, n)| (0, *n)).collect()).collect()
 }
 
 /// No number is near that all have: how many frames of every port lie behind the others.

@@ -225,6 +225,17 @@ fn a_number_that_is_wrong_in_one_port_loses_no_frame() {
     );
 }
 
+/// Fault: all that follows is left out, because one port seems to begin again.
+#[test]
+fn two_numbers_that_are_wrong_in_one_port_lose_no_frame_behind_them() {
+    let found = matched(&[&[1, 2, 3, 90, 2, 4, 5, 6, 7], &[1, 2, 3, 2, 4, 6, 7]]);
+    let places: Vec<_> = found.frames.iter().map(|f| f.1.clone()).collect();
+    assert_eq!(places[..3], [[0, 0], [1, 1], [2, 2]]);
+    for both in [[5, 4], [7, 5], [8, 6]] {
+        assert!(places.contains(&both.to_vec()), "{places:?}");
+    }
+}
+
 #[test]
 fn numbers_that_are_left_out_are_no_gaps() {
     // 100 is a wrong number that port 1 lacks: it lies in no gap.
