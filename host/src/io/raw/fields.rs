@@ -18,7 +18,7 @@ pub struct Roi {
     pub ymax: usize,
 }
 
-/// Key and value pairs in the order of the file. What is asked for is taken out, what is left is unknown.
+/// Key and value pairs: those of a text in its order, those of JSON sorted by their keys. What is asked for is taken out, what is left is unknown.
 #[derive(Debug)]
 pub(super) struct Fields(Vec<(String, Value)>);
 
