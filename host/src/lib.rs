@@ -23,5 +23,5 @@ pub use registry::{AUTO, Choice, Registry};
 
 /// The examples of the repository's README are compiled with the tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 mod readme {}

@@ -290,6 +290,6 @@ fn inputs(source: &dyn Source, role: &str, found: &Found) -> Vec<Input> {
 }
 
 #[cfg(test)]
-mod model;
+mod model_tests;
 #[cfg(test)]
 mod tests;

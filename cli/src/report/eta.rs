@@ -1,5 +1,6 @@
 //! Eta distributions of clusters by their energy: the window of energies is chosen when the peak is known.
 
+use rayon::prelude::*;
 use scheidegg::Eta;
 
 /// Cells of an eta map each way.
@@ -18,12 +19,11 @@ const REST: u32 = f32::MANTISSA_DIGITS - 1 - PER_OCTAVE.ilog2();
 const CELLS_OF_BIN: usize = CELLS * CELLS;
 
 /// Counts of eta by energy: those of one thread, or of a run.
-///
-/// Memory that is not written to is not taken: a run fills few of the bins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counts<N> {
-    /// Energy, then `y`, then `x`.
-    cells: Vec<N>,
+    /// A map of `y`, then `x`, for every energy; an empty one where no cluster has it. A run has few of the energies, and
+    /// maps of all of them would take as long at its start and its end as thousands of frames.
+    maps: Vec<Vec<N>>,
     /// Clusters of every energy with an eta outside 0 to 1.
     outside: Vec<u64>,
     /// Clusters without an eta: their charge is not above 0.
@@ -41,9 +41,9 @@ pub struct Distribution {
     pub outside: u64,
 }
 
-impl<N: Clone + From<bool>> Default for Counts<N> {
+impl<N: Clone> Default for Counts<N> {
     fn default() -> Self {
-        Counts { cells: vec![N::from(false); BINS * CELLS_OF_BIN], outside: vec![0; BINS], without: 0 }
+        Counts { maps: vec![Vec::new(); BINS], outside: vec![0; BINS], without: 0 }
     }
 }
 
@@ -77,22 +77,31 @@ impl Counts<u32> {
         };
         let bin = bin_of(eta.sum);
         match (cell_of(eta.x), cell_of(eta.y)) {
-            (Some(x), Some(y)) => self.cells[bin * CELLS_OF_BIN + y * CELLS + x] += 1,
+            (Some(x), Some(y)) => {
+                let map = &mut self.maps[bin];
+                if map.is_empty() {
+                    map.resize(CELLS_OF_BIN, 0);
+                }
+                map[y * CELLS + x] += 1;
+            }
             _ => self.outside[bin] += 1,
         }
     }
 }
 
 impl Counts<u64> {
-    /// Counts what a thread has counted too.
-    pub fn merge(&mut self, share: &Counts<u32>) {
-        self.cells
-            .iter_mut()
-            .zip(&share.cells)
-            .filter(|(_, n)| **n > 0)
-            .for_each(|(a, n)| *a += u64::from(*n));
-        self.outside.iter_mut().zip(&share.outside).for_each(|(a, n)| *a += n);
-        self.without += share.without;
+    /// Counts what threads have counted too.
+    pub fn merge(&mut self, shares: &[&Counts<u32>]) {
+        self.maps.par_iter_mut().enumerate().for_each(|(bin, map)| {
+            for share in shares.iter().map(|s| &s.maps[bin]).filter(|s| !s.is_empty()) {
+                map.resize(CELLS_OF_BIN, 0);
+                map.iter_mut().zip(share).for_each(|(a, n)| *a += u64::from(*n));
+            }
+        });
+        for share in shares {
+            self.outside.iter_mut().zip(&share.outside).for_each(|(a, n)| *a += n);
+            self.without += share.without;
+        }
     }
 
     /// The clusters of all energies.
@@ -115,8 +124,8 @@ impl Counts<u64> {
 
     fn of(&self, from: usize, to: usize) -> Distribution {
         let mut cells = vec![0; CELLS_OF_BIN];
-        for bin in self.cells[from * CELLS_OF_BIN..to * CELLS_OF_BIN].chunks(CELLS_OF_BIN) {
-            cells.iter_mut().zip(bin).for_each(|(a, n)| *a += n);
+        for map in &self.maps[from..to] {
+            cells.iter_mut().zip(map).for_each(|(a, n)| *a += n);
         }
         Distribution {
             window: (from > 0).then(|| (edge(from), edge(to))),
@@ -128,7 +137,7 @@ impl Counts<u64> {
     /// Clusters counted.
     #[cfg(test)]
     pub fn total(&self) -> u64 {
-        self.cells.iter().chain(&self.outside).sum::<u64>() + self.without
+        self.maps.iter().flatten().chain(&self.outside).sum::<u64>() + self.without
     }
 
     /// Clusters with an eta outside 0 to 1, or without one.
@@ -180,8 +189,8 @@ mod tests {
             share.add(odd);
         }
         let mut counts = Counts::<u64>::default();
-        counts.merge(&share);
-        counts.merge(&share);
+        counts.merge(&[&share, &Counts::default()]);
+        counts.merge(&[&share]);
         assert_eq!(counts.total(), 2 * (energies.len() as u64 + 4));
         let all = counts.all();
         assert_eq!((all.window, all.inside(), all.outside), (None, 2 * energies.len() as u64, 6));

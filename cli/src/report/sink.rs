@@ -62,12 +62,13 @@ struct Share {
 impl ReportSink {
     /// Takes together what the threads have counted.
     fn merge(&mut self) {
+        let etas: Vec<_> = self.shares.iter().map(|share| &share.eta).collect();
+        self.eta.merge(&etas);
         for share in self.shares.drain(..) {
             self.centre.merge(&share.centre);
             self.square.merge(&share.square);
             self.full.merge(&share.full);
             self.hits.iter_mut().zip(&share.hits).for_each(|(a, b)| *a = a.saturating_add(*b));
-            self.eta.merge(&share.eta);
         }
         self.apart = 0;
     }

@@ -186,7 +186,7 @@ fn counted_one_by_one(batch: &Clusters<'_>) -> ReportSink {
     sink.provenance = Some(Provenance::default());
     let mut eta = Counts::default();
     batch.charges_unrounded(0..batch.len(), |c| eta.add(c.eta));
-    sink.eta.merge(&eta);
+    sink.eta.merge(&[&eta]);
     (0..batch.frames()).for_each(|k| sink.timeline.push(batch.numbers()[k], batch.frame(k).len() as u64));
     for cluster in batch.iter() {
         sink.clusters += 1;

@@ -342,4 +342,46 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().len(), end);
         columns.finish(&Provenance::default()).unwrap();
     }
+
+    const KIND: (ClusterSize, Payload) = (ClusterSize { w: 3, h: 3 }, Payload::I16);
+
+    /// A sink that got three batches, and the marks behind them.
+    fn written(folder: &std::path::Path) -> (NpzSink, [Mark; 3]) {
+        let mut sink = NpzSink::create(folder.join("a.npz"), KIND.0, KIND.1).unwrap();
+        let marks = [0, 1, 2].map(|k| {
+            let mut batch = ClustersBuf::new(Shape { rows: 9, cols: 9 }, KIND.0, KIND.1);
+            batch.push_frame(2 * k, &vec![0; (k as usize + 2) * record_bytes(KIND.0, KIND.1)]);
+            batch.push_frame(2 * k + 1, &[]);
+            sink.write(&batch.view().into()).unwrap();
+            sink.marks.last()
+        });
+        (sink, marks)
+    }
+
+    /// Fault: a part that is completed behind what has reached one of its files.
+    #[test]
+    fn a_mark_is_reached_when_all_files_have_what_is_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for short in 0..5 {
+            let (mut sink, marks) = written(dir.path());
+            assert_eq!(marks.map(|m| (m.bytes, m.clusters, m.frames)), [(16, 2, 2), (32, 5, 4), (48, 9, 6)]);
+            let (kind, columns) = (sink.kind.clone(), sink.columns.as_mut().unwrap());
+            // Everything is gathered still.
+            assert_eq!(columns.data.reached().unwrap(), 0);
+            columns.data.exchange_head(data_header(&kind, 0)).unwrap();
+            drop(columns.reached(&kind).unwrap());
+            match short {
+                0 => {}
+                1 => columns.runs.cut(47).unwrap(),
+                2 => columns.x.cut(17).unwrap(),
+                3 => columns.y.cut(17).unwrap(),
+                _ => columns.data.cut(9 * 18 - 1, data_header(&kind, 0)).unwrap(),
+            }
+            let reached = columns.reached(&kind).unwrap();
+            assert_eq!(marks.map(|m| reached(&m)), [true, true, short == 0], "{short}");
+            columns.cut(&kind, &marks[1]).unwrap();
+            let bytes = [&columns.runs, &columns.x, &columns.y].map(|file| file.reached().unwrap());
+            assert_eq!((bytes, columns.data.reached().unwrap()), ([32, 10, 10], 5 * 18));
+        }
+    }
 }

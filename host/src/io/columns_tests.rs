@@ -55,6 +55,8 @@ fn a_result_that_ends_before_its_first_frame_leaves_nothing() {
         Box::new(NpzSink::create(dir.path().join("a.npz"), kind.0, kind.1).unwrap()),
         Box::new(NpySink::create(dir.path().join("a.npy"), kind.0, kind.1).unwrap()),
     ];
+    let names = ["a.npz", "a.npy"].map(|name| dir.path().join(name).display().to_string());
+    assert_eq!(sinks.each_ref().map(|sink| sink.name()), names);
     for sink in &mut sinks {
         assert_eq!(sink.finish(&none).unwrap(), Written::nowhere());
         assert!(sink.finish(&none).unwrap_err().to_string().contains("is finished"));

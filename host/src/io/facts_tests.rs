@@ -17,6 +17,22 @@ fn facts() -> Facts {
 }
 
 #[test]
+fn what_is_known_is_told_in_rows() {
+    let rows: Vec<_> = facts().rows().into_iter().map(|(what, value)| format!("{what}: {value}")).collect();
+    let want = [
+        "detector: Jungfrau",
+        "size of the whole detector: 512 x 1024 pixels",
+        "region of interest: columns 0 to 1023, rows 0 to 511",
+        "gain: dynamic",
+        "period: 1ms",
+        "firmware: 0x230104",
+        "storage cell: 15",
+    ];
+    assert_eq!(rows, want);
+    assert!(Facts { gain: Some(" ".into()), ..Facts::default() }.rows().is_empty());
+}
+
+#[test]
 fn times_are_the_same_in_any_unit() {
     for (a, b, same) in [
         ("10us", "0.01ms", true),

@@ -207,6 +207,7 @@ fn ended(path: &Path) -> Error {
 mod tests {
     use super::*;
     use crate::io::npz::Npz;
+    use crate::io::output;
     use crate::provenance::Ending;
     use scheidegg_finder::{ClusterSize, ClustersBuf, Payload, Shape};
 
@@ -301,5 +302,71 @@ mod tests {
     fn other_endings_are_refused() {
         let said = open_frame_table("f.txt").err().unwrap().to_string();
         assert_eq!(said, "f.txt: tables of frames are written to .csv and .npz files");
+    }
+
+    /// A table that got two batches, of which the second has not reached its file.
+    fn broken(path: &Path) -> String {
+        let buf = batch();
+        let write =
+            |table: &mut dyn Sink| table.write(&Batch::of(buf.view()).with_notes(&NOTES, &[0, 31])).unwrap();
+        let told = Provenance { frames: 4, ended: complete(), ..Provenance::default() };
+        let said = if path.extension().is_some_and(|e| e == "csv") {
+            let mut table = CsvTable::create(path.into()).unwrap();
+            write(&mut table);
+            table.out.as_mut().unwrap().flush().unwrap();
+            write(&mut table);
+            output::break_off(table.out.as_mut().unwrap());
+            table.finish(&told)
+        } else {
+            let mut table = NpzTable::create(path.into()).unwrap();
+            write(&mut table);
+            let columns = table.columns.as_mut().unwrap();
+            columns.files.iter_mut().for_each(|file| file.flush().unwrap());
+            write(&mut table);
+            let columns = table.columns.as_mut().unwrap();
+            output::break_off(&mut columns.files[3]);
+            // Columns were begun when it was seen that one of them is short.
+            columns.archive.start("frame", b"").unwrap();
+            table.finish(&told)
+        };
+        said.unwrap_err().to_string()
+    }
+
+    /// Fault: the beginning of a table is thrown away with its end, or a part is called whole.
+    #[test]
+    fn a_table_that_cannot_be_written_to_its_end_keeps_its_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["f.csv", "f.npz"] {
+            let said = broken(&dir.path().join(name));
+            let part = dir.path().join(name.replace('.', ".partial."));
+            let start = format!("{}: holds the result up to and with frame 9 only: ", part.display());
+            assert!(said.starts_with(&start), "{said}");
+            if name == "f.npz" {
+                let mut npz = Npz::open(&part).unwrap();
+                let frames = npz.need("frame").unwrap().values::<u64>("frame", &part).unwrap();
+                let clusters = npz.need("clusters").unwrap().values::<u64>("clusters", &part).unwrap();
+                assert_eq!((frames, clusters), (vec![7, 9], vec![2, 0]));
+                assert_eq!(npz.json("provenance").unwrap().unwrap()["frames"], 2);
+                continue;
+            }
+            let text = std::fs::read_to_string(&part).unwrap();
+            assert_eq!(
+                text.lines().skip(1).collect::<Vec<_>>(),
+                ["7,9223372036854775808,,0,2,0,2", "9,,,,,31,0"]
+            );
+            assert!(text.ends_with('\n'));
+        }
+    }
+
+    #[test]
+    fn a_table_of_no_frames_of_a_run_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let inputs = vec![crate::provenance::Input::file("data", "d.npy")];
+        let told = Provenance { inputs, ended: complete(), ..Provenance::default() };
+        for name in ["f.csv", "f.npz"] {
+            let mut table = open_frame_table(dir.path().join(name)).unwrap();
+            assert_eq!(table.finish(&told).unwrap(), Written::nowhere());
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -45,6 +45,8 @@ mod raw_write;
 mod read_at;
 mod results;
 mod rows;
+#[cfg(test)]
+mod skip_tests;
 mod table;
 
 pub use batch::Batch;

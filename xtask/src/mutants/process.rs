@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::build::Binary;
 
 /// Memory that a test may ask for, in KiB, and the size of a file, in blocks of 512 bytes.
-const LIMITS: &str = "ulimit -v 12582912; ulimit -f 8388608; ulimit -c 0; exec \"$@\"";
+const LIMITS: &str = "ulimit -v 12582912; ulimit -f 1073741824; ulimit -c 0; exec \"$@\"";
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -332,6 +332,12 @@ pub(crate) fn failed(path: &Path, e: io::Error) -> Error {
     Error::file(path, what)
 }
 
+/// From now on nothing can be written, as when the disk is full; what was gathered is lost.
+#[cfg(test)]
+pub(crate) fn break_off(out: &mut Output) {
+    out.broken = true;
+}
+
 /// A file that is called `path` and goes to a full disk.
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) fn full(path: &Path) -> Output {
