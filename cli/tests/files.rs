@@ -298,3 +298,11 @@ fn compare_says_in_what_files_differ_besides_their_clusters() {
     fails(["compare", &at("a.npz"), &at("nowhere.npz")], 1);
     assert_eq!(run(["compare", &at("a.npz")]).status.code(), Some(2));
 }
+
+#[test]
+fn backends_are_compared_on_frames() {
+    let said = fails(["compare", "cpu", "oracle"], 2);
+    assert!(said.contains("cpu and oracle are backends: give the frames"), "{said}");
+    // One name alone may be that of a file.
+    assert!(fails(["compare", "cpu", "a.npz"], 1).contains("there is no such file"));
+}

@@ -198,6 +198,8 @@ fn what_is_no_pedestal_is_refused() {
     assert!(refused.contains("no array shape") && refused.contains("data, frame, x, y"), "{refused}");
     fs::write(&path, b"nothing").unwrap();
     assert!(said(load_pedestal(&path)).contains("not a whole .npz"));
+    scheidegg::io::write_image(&path, ndarray::Array2::zeros((2, 2)).view()).unwrap();
+    assert!(said(load_pedestal(&path)).contains("not a .npz file, but a .npy file"));
 }
 
 fn about(path: &Path) -> scheidegg::io::Info {

@@ -5,10 +5,14 @@ mod difference;
 mod files;
 mod origin;
 
+use std::path::Path;
+
+use scheidegg::Error;
 use serde_json::json;
 
 use crate::args::CompareArgs;
 use crate::failure::{Failure, Outcome};
+use crate::find::registry;
 use crate::say::say;
 use crate::summary::{count, params, print_json};
 use difference::{Difference, Pixel};
@@ -17,6 +21,7 @@ use difference::{Difference, Pixel};
 pub fn run(args: &CompareArgs) -> Outcome {
     let (found, notes, remarks, kinds) = match args.input.data.is_empty() {
         true => {
+            names_of_backends(args)?;
             let c = files::compare(args)?;
             (c.found, c.grave, c.remarks, Some(c.kinds))
         }
@@ -58,6 +63,20 @@ pub fn run(args: &CompareArgs) -> Outcome {
         print(args, &found, &notes, &remarks);
     }
     if same { Ok(()) } else { Err(Failure::Differs) }
+}
+
+/// Backends are compared on frames: without frames their names are taken for files.
+fn names_of_backends(args: &CompareArgs) -> Outcome {
+    let backends = registry(None, false)?;
+    let is_backend = |name: &str| !Path::new(name).exists() && backends.get(name).is_ok();
+    if is_backend(&args.a) && is_backend(&args.b) {
+        let what = format!(
+            "{} and {} are backends: give the frames to compare them on (--dark, --data)",
+            args.a, args.b
+        );
+        return Err(Failure::Usage(Error::Other(what)));
+    }
+    Ok(())
 }
 
 fn pixels(list: &[Pixel]) -> serde_json::Value {

@@ -85,8 +85,11 @@ impl Npz {
     pub fn open(path: &Path) -> Result<Npz> {
         let (blob, _) = Blob::open(path)?;
         let file = std::fs::File::open(path).map_err(|e| Error::io(path, e))?;
+        let mut start = [0; 6];
+        let is_npy = blob.read_exact_at(&mut start, 0).is_ok() && start == *b"\x93NUMPY";
         let archive = ZipArchive::new(BufReader::new(file)).map_err(|e| match e {
             ZipError::Io(e) => Error::io(path, e),
+            _ if is_npy => Error::file(path, "is not a .npz file, but a .npy file: one array and no archive"),
             e => Error::file(path, format!("is not a whole .npz file: {e}")),
         })?;
         let mut npz = Npz { path: path.to_path_buf(), blob, archive };
