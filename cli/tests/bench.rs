@@ -12,6 +12,19 @@ fn frames(dir: &std::path::Path) -> (String, String) {
     (path("dark.npy"), path("data.npy"))
 }
 
+/// Fault: frames before a cut are timed as if they were all.
+#[test]
+fn a_file_that_is_cut_is_said_unless_its_whole_frames_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dark, data) = frames(dir.path());
+    let file = std::fs::File::options().write(true).open(&data).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 10).unwrap();
+    let bench = ["bench", "--backend", "cpu", "--reps", "1", "--dark", &dark, "--data", &data];
+    let said = fails(bench, 1);
+    assert!(said.contains("data.npy: ends inside frame 11"), "{said}");
+    assert!(command(bench.iter().chain(&["--frames", "11"])).output().unwrap().status.success());
+}
+
 #[test]
 fn a_sweep_prints_a_line_a_number_of_threads_and_draws_a_plot() {
     let dir = tempfile::tempdir().unwrap();

@@ -137,6 +137,12 @@ fn a_damaged_file_costs_nothing_that_was_found() {
     let said: Value = serde_json::from_slice(&o.stdout).unwrap();
     assert_eq!((&said["frames"], &said["health"]["damaged_files"]), (&80.into(), &1.into()));
     assert_eq!(find(&[]).status.code(), Some(1));
+
+    // One that is not there was mistyped.
+    fs::remove_file(&files[1]).unwrap();
+    let o = find(&["--keep-going"]);
+    assert_eq!(o.status.code(), Some(1));
+    assert!(stderr(&o).contains("part1.npy: there is no such file"), "{}", stderr(&o));
 }
 
 #[test]

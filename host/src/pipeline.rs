@@ -293,3 +293,5 @@ fn inputs(source: &dyn Source, role: &str, found: &Found) -> Vec<Input> {
 mod model_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told_tests;

@@ -86,9 +86,8 @@ impl Compiler {
         // What a developer has set for other builds must not reach this one.
         let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let of_cargo = |name: &String| {
-            ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_X", "CARGO_ENCODED_"]
-                .iter()
-                .any(|start| name.starts_with(start))
+            let starts = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_ENCODED_"];
+            name != "CARGO_TARGET_DIR" && starts.iter().any(|start| name.starts_with(start))
         };
         for name in set.filter(of_cargo) {
             cargo.env_remove(name);

@@ -21,8 +21,8 @@ const CELLS_OF_BIN: usize = CELLS * CELLS;
 /// Counts of eta by energy: those of one thread, or of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counts<N> {
-    /// A map of `y`, then `x`, for every energy; an empty one where no cluster has it. A run has few of the energies, and
-    /// maps of all of them would take as long at its start and its end as thousands of frames.
+    /// A map of `y`, then `x`, for every energy; an empty one where no cluster has it. A run has few of the energies: maps
+    /// of all would be taken, cleared and added up for nothing, in every thread.
     maps: Vec<Vec<N>>,
     /// Clusters of every energy with an eta outside 0 to 1.
     outside: Vec<u64>,

@@ -29,8 +29,8 @@ pub(crate) const fn descr(payload: Payload) -> &'static str {
 /// # Space
 /// Memory stays bounded: `data` goes straight into the archive, `x`, `y` and the numbers of the frames (4 bytes a cluster and 16
 /// a frame) into files of their own beside it, which [`Sink::finish`] copies behind `data`. The disk must have room for the
-/// archive and for these 4 bytes a cluster and 16 a frame. Where it has not, as many batches as fit are completed, under a
-/// name that says so: three quarters of what was written and more, where nothing else takes the room.
+/// archive and for these 4 bytes a cluster and 16 a frame. Where it has not, as many batches are completed as fit
+/// together with what is missing, under a name that says so.
 #[derive(Debug)]
 pub struct NpzSink {
     columns: Option<Columns>,
